@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every error code: letter = layer, number = kind, with its one-line meaning.
+//   C contract (a caller's argument) · L language/IR · P placing and schedules · T toolchain
+//   R runtime/machine · M model config and CLI input · V verifier · I internal
+#pragma once
+
+#include <string_view>
+
+namespace rooftile {
+
+// clang-format off
+#define RT_ERROR_CODES(X)                                                                              \
+  X(kInternal,        "RT-I001", "internal error; please report it with the IR that was printed")      \
+  X(kArgCount,        "RT-C001", "wrong number of arguments")                                          \
+  X(kArgKind,         "RT-C002", "an argument is not of the kind the operator takes")                  \
+  X(kRank,            "RT-C003", "a tensor has the wrong number of dimensions")                        \
+  X(kDType,           "RT-C004", "a tensor has a dtype the operator does not take")                    \
+  X(kExtent,          "RT-C005", "an extent disagrees with another argument or with the contract")     \
+  X(kStride,          "RT-C006", "a stride is not one the operator takes")                             \
+  X(kAlignment,       "RT-C007", "a data pointer is not aligned as required")                          \
+  X(kDevice,          "RT-C008", "a tensor lives on the wrong device")                                 \
+  X(kNullPointer,     "RT-C009", "a non-empty tensor has a null data pointer")                         \
+  X(kAlias,           "RT-C010", "an output overlaps another argument")                                \
+  X(kAttrRange,       "RT-C011", "a scalar argument is outside its range")                             \
+  X(kIndexRange,      "RT-C012", "an index tensor holds a value outside its range")                    \
+  X(kIndexOrder,      "RT-C013", "an index tensor is not ordered as required")                         \
+  X(kNonFinite,       "RT-C014", "a NaN or infinity where the operator refuses one")                   \
+  X(kUnsupported,     "RT-C015", "a combination that the operator does not have")                      \
+  X(kSizeLimit,       "RT-C016", "a size above the operator's declared limit")                         \
+  X(kIrType,          "RT-L001", "a tile operation has operands of the wrong type or shape")           \
+  X(kIrStructure,     "RT-L002", "the tile program breaks a structural rule")                          \
+  X(kIrParse,         "RT-L003", "tile IR text cannot be parsed")                                      \
+  X(kSchedule,        "RT-P001", "a schedule names something that the program does not have")          \
+  X(kPlacement,       "RT-P002", "an operation cannot be placed as the schedule asks")                 \
+  X(kNoCompiler,      "RT-T001", "no usable C++ compiler was found")                                   \
+  X(kCompileFailed,   "RT-T002", "the system compiler refused generated code")                         \
+  X(kCache,           "RT-T003", "the kernel cache cannot be used")                                    \
+  X(kLoad,            "RT-R001", "a compiled kernel cannot be loaded")                                 \
+  X(kMachine,         "RT-R002", "the machine lacks something that was asked for")                     \
+  X(kOutOfMemory,     "RT-R003", "workspace memory cannot be allocated")                               \
+  X(kIo,              "RT-M001", "a file cannot be read or written")                                   \
+  X(kModelConfig,     "RT-M002", "a model configuration is unknown, incomplete or contradictory")      \
+  X(kUsage,           "RT-M003", "the command line asks for something that does not exist")            \
+  X(kCheckFailed,     "RT-V001", "a result is outside its derived tolerance")
+// clang-format on
+
+enum class ErrorCode {
+#define RT_ENUM(name, text, meaning) name,
+  RT_ERROR_CODES(RT_ENUM)
+#undef RT_ENUM
+};
+
+std::string_view code_text(ErrorCode code);     // "RT-C003"
+std::string_view code_meaning(ErrorCode code);  // one line
+
+}  // namespace rooftile

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpDef: all that the rest of the tree knows about an operator. Interface and contract, float64 reference, tile
+// programs with their schedules, cost, tolerance and test cases; the ladder, the benchmarks, the launchers, the CLI,
+// the documentation pages and the foreign-function exports are derived from it.
+//
+// An operator is a folder ops/<family>/<name>/ with a function `OpDef <name>()` in namespace rooftile::ops; the
+// build finds the folder and writes the list. Nothing else in the tree names it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/dtype.h"
+#include "rooftile/base/expr.h"
+#include "rooftile/compile/schedule.h"
+#include "rooftile/dsl/dsl.h"
+#include "rooftile/runtime/tensor_view.h"
+
+namespace rooftile {
+
+// ---- values of a call --------------------------------------------------------------------------------------
+
+// Everything that selects code: dtypes, flags, choices, and which optional tensors are present.
+struct Config {
+  std::map<std::string, DType, std::less<>> dtypes;    // tensor -> dtype
+  std::map<std::string, int64_t, std::less<>> flags;   // flag or choice (its position) -> value
+  std::map<std::string, bool, std::less<>> present;    // optional tensor -> given
+  DType dtype(std::string_view tensor) const;
+  int64_t flag(std::string_view name) const;
+  bool has(std::string_view tensor) const;             // true for tensors that are not optional
+  std::string str() const;                             // canonical: cache keys, kernel names
+};
+
+// The target's properties that schedules ask about.
+struct TargetInfo {
+  std::string name = "cpu";      // "cpu", later "sm90"
+  std::string isa = "generic";   // "avx512", "avx2", "generic"
+  bool amx_bf16 = false, amx_int8 = false, avx512_bf16 = false, avx512_vnni = false, avx512_fp16 = false;
+  int threads = 1;
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
+  int lanes_f32() const { return isa == "avx512" ? 16 : 8; }  // generic code uses 8 lanes through vector extensions
+  std::string key() const;  // canonical: cache keys
+};
+const TargetInfo& host_target();  // this machine, found once (runtime/cpu)
+
+// A tensor in float64 for references: values exactly those of the stored dtype. Integers are exact to 2^53.
+struct NdArray {
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+  int64_t numel() const { return static_cast<int64_t>(data.size()); }
+  double& operator()(std::initializer_list<int64_t> at) { return data[offset(at)]; }
+  double operator()(std::initializer_list<int64_t> at) const { return data[offset(at)]; }
+  size_t offset(std::initializer_list<int64_t> at) const {
+    int64_t off = 0;
+    size_t d = 0;
+    for (int64_t i : at) off = off * shape[d++] + i;
+    return static_cast<size_t>(off);
+  }
+};
+
+// What a reference sees: inputs filled in, outputs shaped and zeroed, to be written.
+struct RefCall {
+  Env dims;
+  Config config;
+  std::map<std::string, NdArray, std::less<>> tensors;
+  std::map<std::string, double, std::less<>> attrs;  // float and integer attributes
+  NdArray& operator[](std::string_view tensor);
+  const NdArray& operator[](std::string_view tensor) const;
+  double attr(std::string_view name) const;
+  int64_t dim(std::string_view name) const;
+  bool has(std::string_view tensor) const { return config.has(tensor) && tensors.count(tensor) > 0; }
+};
+
+struct Cost {
+  double flops = 0;   // multiply-adds count two
+  double bytes = 0;   // compulsory: every input once, every output once
+};
+
+// |x - ref| <= abs + rel * |ref| elementwise, and ||x - ref|| <= norm * ||ref||. `why` derives the numbers.
+struct Tolerance {
+  double abs = 0, rel = 0, norm = 0;
+  std::string why;
+};
+
+// One line of a case list: dims, dtypes, flags and attributes by name, and tags.
+struct Case {
+  std::string text;                                   // as written, without tags: the readable id
+  std::map<std::string, std::string, std::less<>> values;
+  std::vector<std::string> tags;                      // smoke | ci | llm | full
+  bool tagged(std::string_view tag) const;
+};
+
+// ---- interface ---------------------------------------------------------------------------------------------
+
+struct ArgDef {
+  std::string name;
+  ir::Role role = ir::Role::kIn;
+  std::vector<Expr> shape;
+  std::vector<DType> dtypes;      // admitted; the first is the default
+  std::string same_dtype_as;      // or: equal to that tensor's
+  bool optional = false;
+  bool unit_inner_stride = true;
+  int align_bytes = 0;            // 0: the element size
+  std::vector<std::string> may_alias;
+  std::string doc;
+};
+struct AttrDef {
+  std::string name;
+  bool is_float = true;
+  double default_value = 0;
+  double min = 0, max = 0;
+  bool has_range = false, min_exclusive = false;
+  std::string doc;
+};
+struct FlagDef {  // compile-time: each value is its own kernel
+  std::string name;
+  std::vector<std::string> values;  // {"0", "1"} for a flag, names for a choice
+  int64_t default_value = 0;
+  std::string doc;
+};
+
+// One tile program of the operator and where it applies.
+struct KernelDef {
+  std::string name;                                             // "row", "small_m", "split"
+  std::function<void(dsl::Kernel&, const Config&)> build;       // the algorithm
+  // Schedule for these dims on this machine. Pure; called once per shape bucket, never in the hot path.
+  std::function<Schedule(const Config&, const Env&, const TargetInfo&)> schedule;
+  std::function<bool(const Config&, const Env&)> applies;       // null: always. The first that applies is used
+};
+
+struct RefInputs;  // filled by input generators, see make_inputs
+
+class OpDef {
+ public:
+  OpDef(std::string family, std::string name, std::string summary);
+
+  // arguments, in call order: outputs first by convention
+  OpDef& in(ArgDef arg);
+  OpDef& out(ArgDef arg);
+  OpDef& inout(ArgDef arg);
+  OpDef& attr(AttrDef attr);          // float, run time
+  OpDef& int_attr(AttrDef attr);      // integer, run time
+  OpDef& flag(std::string name, bool default_value, std::string doc);
+  OpDef& choice(std::string name, std::vector<std::string> values, std::string doc);
+
+  // contract beyond shapes and dtypes
+  OpDef& needs(Expr condition, std::string why);
+  OpDef& index_range(std::string tensor, Expr lo, Expr hi, std::string why);   // lo <= t[...] < hi
+  OpDef& non_decreasing(std::string tensor, std::string why);
+  OpDef& first_is(std::string tensor, Expr value, std::string why);
+  OpDef& last_is(std::string tensor, Expr value, std::string why);
+  OpDef& limit(std::string dim, int64_t max_value);                            // documented and checked size limit
+  OpDef& refuse(std::function<Status(const Config&)> rule);                     // combinations that do not exist
+
+  OpDef& reference(std::function<void(RefCall&)> fn);
+  OpDef& kernel(KernelDef kernel);
+  OpDef& cost(std::function<Cost(const RefCall&)> fn);       // dims, config and attributes are set; tensors may be empty
+  OpDef& tolerance(std::function<Tolerance(const RefCall&)> fn);  // called with the reference results in place
+  OpDef& inputs(std::function<void(RefCall&, uint64_t seed)> fn); // overrides the default random inputs, after them
+  OpDef& cases(std::string text);
+  OpDef& replaces(std::vector<std::string> ops, std::function<Status(RefCall&)> unfused);
+  OpDef& source(std::string text);                           // where the maths comes from
+
+  std::string family, name, summary, maths_source;
+  std::vector<ArgDef> args;
+  std::vector<AttrDef> attrs;
+  std::vector<FlagDef> flags;
+  std::vector<ir::Clause> clauses;
+  std::vector<std::function<Status(const Config&)>> refusals;
+  std::function<void(RefCall&)> reference_fn;
+  std::vector<KernelDef> kernels;
+  std::function<Cost(const RefCall&)> cost_fn;
+  std::function<Tolerance(const RefCall&)> tolerance_fn;
+  std::function<void(RefCall&, uint64_t)> inputs_fn;
+  std::vector<Case> case_list;
+  std::vector<std::string> replaced_ops;
+  std::function<Status(RefCall&)> unfused_fn;
+
+  const ArgDef* arg(std::string_view arg_name) const;
+  Status check_config(const Config& config) const;    // dtypes admitted, flags in range, refusals
+  // Builds and verifies the tile program of one kernel under a config.
+  Result<ir::Program> build(const KernelDef& kernel, const Config& config) const;
+};
+
+// All operators, in the order of the generated list.
+const std::vector<OpDef>& all_ops();
+const OpDef* find_op(std::string_view name);
+
+}  // namespace rooftile
