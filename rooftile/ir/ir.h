@@ -144,6 +144,8 @@ struct Clause {
   Expr condition;      // kCondition
   std::string tensor;  // the index tensor
   Expr lo, hi;         // kIndexRange: lo <= t[...] < hi;  kFirstIs / kLastIs: == lo
+  bool has_except = false;
+  Expr except;         // kIndexRange: one value admitted although outside (a marker such as ignore_index)
   std::string why;     // shown in the error
 };
 

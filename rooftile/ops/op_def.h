@@ -138,6 +138,8 @@ class OpDef {
   // contract beyond shapes and dtypes
   OpDef& needs(Expr condition, std::string why);
   OpDef& index_range(std::string tensor, Expr lo, Expr hi, std::string why);   // lo <= t[...] < hi
+  // The same, with one marker value admitted although it lies outside: lo <= t[...] < hi or t[...] == except.
+  OpDef& index_range_or(std::string tensor, Expr lo, Expr hi, Expr except, std::string why);
   OpDef& non_decreasing(std::string tensor, std::string why);
   OpDef& first_is(std::string tensor, Expr value, std::string why);
   OpDef& last_is(std::string tensor, Expr value, std::string why);
