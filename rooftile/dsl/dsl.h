@@ -112,6 +112,17 @@ class Kernel {
   Tile full(std::vector<Expr> shape, double value, DType dtype = DType::kF32, RT_HERE);
   Tile zeros(std::vector<Expr> shape, RT_HERE) { return full(std::move(shape), 0.0, DType::kF32, where); }
   Tile iota(const Expr& extent, const Expr& begin = 0, RT_HERE);  // [extent] i32: begin, begin+1, ...
+  // The same in any shape, counting along `axis`: iota({rows, 1}, 0, first) is a column, iota({1, columns}, 1) a row.
+  // Masks over a block of scores are comparisons of the two.
+  Tile iota(std::vector<Expr> shape, int axis, const Expr& begin = 0, RT_HERE) {
+    ir::Node node;
+    node.op = ir::Op::kIota;
+    node.dtype = DType::kI32;
+    node.shape = std::move(shape);
+    node.axis = axis;
+    node.expr = begin;
+    return add_node(std::move(node), where);
+  }
 
   Tile load(const Region& region, std::string label = "", RT_HERE);
   void store(const Region& region, const Tile& value, RT_HERE);
