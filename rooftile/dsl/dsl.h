@@ -116,8 +116,9 @@ class Kernel {
   Tile full(std::vector<Expr> shape, double value, DType dtype = DType::kF32, RT_HERE);
   Tile zeros(std::vector<Expr> shape, RT_HERE) { return full(std::move(shape), 0.0, DType::kF32, where); }
   Tile iota(const Expr& extent, const Expr& begin = 0, RT_HERE);  // [extent] i32: begin, begin+1, ...
-  // The same along one axis of a tile of any rank: iota_along({BM, 1}, 0, first) is a column of row numbers.
-  Tile iota_along(std::vector<Expr> shape, int axis, const Expr& begin = 0, RT_HERE) {
+  // The same in any shape, counting along `axis`: iota({rows, 1}, 0, first) is a column, iota({1, columns}, 1) a row.
+  // Masks over a block of scores are comparisons of the two.
+  Tile iota(std::vector<Expr> shape, int axis, const Expr& begin = 0, RT_HERE) {
     ir::Node node;
     node.op = ir::Op::kIota;
     node.dtype = DType::kI32;
