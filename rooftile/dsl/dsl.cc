@@ -13,7 +13,6 @@
 
 namespace rooftile::dsl {
 
-using ir::DimIndex;
 using ir::Node;
 using ir::Op;
 
@@ -134,123 +133,17 @@ Tile Kernel::full(std::vector<Expr> shape, double value, DType dtype, Where wher
 }
 
 Tile Kernel::iota(const Expr& extent, const Expr& begin, Where where) {
+  return iota(std::vector<Expr>{extent}, 0, begin, where);
+}
+
+Tile Kernel::iota(std::vector<Expr> shape, int axis, const Expr& begin, Where where) {
   Node node;
   node.op = Op::kIota;
   node.dtype = DType::kI32;
-  node.shape = {extent};
+  node.shape = std::move(shape);
+  node.axis = axis;
   node.expr = begin;
   return add_node(std::move(node), where);
-}
-
-// ---- movement
-// ----------------------------------------------------------------------------------------------
-
-const ir::TensorParam* Kernel::region_tensor(const Region& region, Where where) {
-  const ir::TensorParam* tensor = program_.tensor(region.tensor);
-  if (tensor == nullptr) {
-    fail(ErrorCode::kIrStructure, "no tensor is called `" + region.tensor + "`", where);
-    return nullptr;
-  }
-  if (tensor->shape.size() == region.dims.size()) return tensor;
-  fail(ErrorCode::kIrType, "`" + region.tensor + "` is indexed with the wrong number of dimensions",
-       where, std::to_string(region.dims.size()) + " indices",
-       std::to_string(tensor->shape.size()) + ", its shape is " + ir::shape_str(tensor->shape),
-       "give one index, range or `all` for each dimension");
-  return nullptr;
-}
-
-// Ranges give the axes of the tile in order; all indirect dimensions share the axis of the first of
-// them.
-bool Kernel::resolve_region(const Region& region, Where where, std::vector<DimIndex>& dims) {
-  const ir::TensorParam* tensor = region_tensor(region, where);
-  if (tensor == nullptr) return false;
-  int axis = 0, indirect_axis = -1;
-  Tile first_indirect;
-  for (size_t d = 0; d < region.dims.size(); ++d) {
-    DimIndex dim;
-    if (const Expr* point = std::get_if<Expr>(&region.dims[d])) {
-      dim.begin = *point;
-    } else if (const Range* r = std::get_if<Range>(&region.dims[d])) {
-      dim = {DimIndex::kRange, r->begin, r->extent, r->step, -1, axis++};
-    } else if (std::holds_alternative<All>(region.dims[d])) {
-      dim = {DimIndex::kRange, Expr(0), tensor->shape[d], 1, -1, axis++};
-    } else {
-      const Tile& index = std::get<Tile>(region.dims[d]);
-      const std::string what =
-          "index of dimension " + std::to_string(d) + " of `" + region.tensor + "`";
-      if (!index.valid()) {
-        fail(ErrorCode::kIrStructure, what + " is an empty tile", where);
-        return false;
-      }
-      if (index.shape().size() != 1 || !ir::is_integer(index.dtype())) {
-        fail(ErrorCode::kIrType, what + " is not a list of integers", where,
-             ir::type_str(index.dtype(), index.shape()), "a rank-1 integer tile",
-             "for a single element use Tensor::at(...), which gives an Index");
-        return false;
-      }
-      if (indirect_axis < 0) {
-        indirect_axis = axis++;
-        first_indirect = index;
-      } else if (!index.shape()[0].same_as(first_indirect.shape()[0])) {
-        fail(ErrorCode::kIrType,
-             "index tiles of `" + region.tensor + "` walk together but differ in length", where,
-             index.shape()[0].str(), first_indirect.shape()[0].str());
-        return false;
-      }
-      dim.kind = DimIndex::kIndirect;
-      dim.indirect = index.id();
-      dim.tile_axis = indirect_axis;
-    }
-    dims.push_back(dim);
-  }
-  return true;
-}
-
-Tile Kernel::load(const Region& region, std::string label, Where where) {
-  Node node;
-  node.op = Op::kLoad;
-  node.name = region.tensor;
-  node.label = std::move(label);
-  if (!resolve_region(region, where, node.region))
-    return placeholder(std::vector<Expr>(region.dims.size(), Expr(1)), DType::kF32, where);
-  node.dtype = program_.tensor(region.tensor)->dtype;
-  node.shape = ir::region_shape(program_, node.region);
-  return add_node(std::move(node), where);
-}
-
-void Kernel::store(const Region& region, const Tile& value, Where where) {
-  store_node(region, value, ir::StoreMode::kSet, where);
-}
-
-void Kernel::store_add(const Region& region, const Tile& value, Where where) {
-  store_node(region, value, ir::StoreMode::kAdd, where);
-}
-
-void Kernel::store_node(const Region& region, Tile value, ir::StoreMode mode, Where where) {
-  Node node;
-  node.op = Op::kStore;
-  node.name = region.tensor;
-  node.mode = mode;
-  if (!resolve_region(region, where, node.region)) return;
-  if (!value.valid()) return fail(ErrorCode::kIrStructure, "store of an empty tile", where);
-  const ir::TensorParam& tensor = *program_.tensor(region.tensor);
-  if (tensor.role == ir::Role::kIn)
-    return fail(ErrorCode::kIrStructure, "store to the input `" + tensor.name + "`", where,
-                "role in", "role out, inout or workspace", "declare it with out() or inout()");
-  const ir::Shape shape = ir::region_shape(program_, node.region);
-  if (!ir::same_shape(value.shape(), shape))
-    return fail(ErrorCode::kIrType, "store to `" + tensor.name + "` of a tile of another shape",
-                where, ir::shape_str(value.shape()), ir::shape_str(shape),
-                "make the region as large as the tile");
-  if (value.dtype() != tensor.dtype) {
-    if (!is_float(value.dtype()) || !is_float(tensor.dtype))
-      return fail(ErrorCode::kIrType, "store to `" + tensor.name + "` of a tile of another dtype",
-                  where, std::string(name(value.dtype())), std::string(name(tensor.dtype)),
-                  "convert it with .to(DType)");
-    value = cast(value, tensor.dtype, where);
-  }
-  node.operands = {value.id()};
-  append(std::move(node), where);
 }
 
 // ---- regions

@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <source_location>
 #include <string>
@@ -67,9 +68,13 @@ inline Range range(Expr begin, Expr extent, int64_t step = 1) {
 inline Range block(const Expr& i, const Expr& size, const Expr& total) {
   return {i * size, min(size, total - i * size), 1};
 }
-// Point, range, everything, or a rank-1 integer tile (gather / scatter; several of them walk
-// together).
-using DimArg = std::variant<Expr, Range, All, Tile>;
+// A tile axis of extent 1 that walks no dimension, so that a vector meets a matrix:
+// bias(new_axis, block(j, BN, N)) is [1, BN], lse(h, rows, new_axis) takes a [BM, 1] tile.
+struct NewAxis {};
+inline constexpr NewAxis new_axis{};
+// Point, range, everything, a rank-1 integer tile (gather / scatter; several of them walk
+// together), or a new axis.
+using DimArg = std::variant<Expr, Range, All, Tile, NewAxis>;
 
 struct Region {
   std::string tensor;
@@ -99,6 +104,7 @@ class Tensor {
   static DimArg to_dim(Range v) { return v; }
   static DimArg to_dim(All v) { return v; }
   static DimArg to_dim(Tile v) { return v; }
+  static DimArg to_dim(NewAxis v) { return v; }
   std::string name_;
   DType dtype_ = DType::kF32;
   std::vector<Expr> shape_;
@@ -134,6 +140,10 @@ class Kernel {
   }
   Tile iota(const Expr& extent, const Expr& begin = 0,
             RT_HERE);  // [extent] i32: begin, begin+1, ...
+
+  // The same in any shape, counting along `axis`: iota({rows, 1}, 0, first) is a column,
+  // iota({1, columns}, 1) a row. Masks over a block of scores are comparisons of the two.
+  Tile iota(std::vector<Expr> shape, int axis, const Expr& begin = 0, RT_HERE);
 
   Tile load(const Region& region, std::string label = "", RT_HERE);
   void store(const Region& region, const Tile& value, RT_HERE);
@@ -205,7 +215,13 @@ class Kernel {
   ir::ValueId append(ir::Node node, Where where);
   ir::Block build_block(const std::function<void()>& body);
   const ir::TensorParam* region_tensor(const Region& region, Where where);
-  bool resolve_region(const Region& region, Where where, std::vector<ir::DimIndex>& dims);
+  // The dimensions of a region and the rank of its tile, new axes included.
+  struct Addressed {
+    std::vector<ir::DimIndex> dims;
+    int rank = 0;
+  };
+  bool check_index_tile(const Region& region, size_t position, const Tile& first, Where where);
+  std::optional<Addressed> resolve_region(const Region& region, Where where);
   void store_node(const Region& region, Tile value, ir::StoreMode mode, Where where);
 
   ir::Program program_;
@@ -252,11 +268,11 @@ Tile where_(const Tile& cond, Operand a, Operand b, RT_HERE);
 #define RT_DSL_UNARY(fn, ew) \
   inline Tile fn(const Tile& a, RT_HERE) { return unary(ir::Ew::ew, a, where); }
 RT_DSL_UNARY(abs, kAbs)
-RT_DSL_UNARY(floor, kFloor) RT_DSL_UNARY(exp, kExp) RT_DSL_UNARY(exp2, kExp2)
-    RT_DSL_UNARY(log, kLog) RT_DSL_UNARY(log2, kLog2) RT_DSL_UNARY(sqrt, kSqrt) RT_DSL_UNARY(rsqrt,
-                                                                                             kRsqrt)
-        RT_DSL_UNARY(recip, kRecip) RT_DSL_UNARY(tanh, kTanh) RT_DSL_UNARY(erf, kErf)
-            RT_DSL_UNARY(sin, kSin) RT_DSL_UNARY(cos, kCos) RT_DSL_UNARY(logical_not, kLogicalNot)
+RT_DSL_UNARY(floor, kFloor)
+RT_DSL_UNARY(exp, kExp) RT_DSL_UNARY(exp2, kExp2) RT_DSL_UNARY(log, kLog) RT_DSL_UNARY(log2, kLog2)
+    RT_DSL_UNARY(sqrt, kSqrt) RT_DSL_UNARY(rsqrt, kRsqrt) RT_DSL_UNARY(recip, kRecip)
+        RT_DSL_UNARY(tanh, kTanh) RT_DSL_UNARY(erf, kErf) RT_DSL_UNARY(sin, kSin)
+            RT_DSL_UNARY(cos, kCos) RT_DSL_UNARY(logical_not, kLogicalNot)
 #undef RT_DSL_UNARY
 
 // Binary functions take tiles or C++ numbers on either side (a number becomes a rank-0 fill of the

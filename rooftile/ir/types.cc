@@ -125,9 +125,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   return out;
 }
 
-Shape region_shape(const Program& program, const std::vector<DimIndex>& region) {
-  int rank = 0;
-  for (const DimIndex& dim : region) rank = std::max(rank, dim.tile_axis + 1);
+Shape region_shape(const Program& program, const std::vector<DimIndex>& region, int rank) {
   Shape out(static_cast<size_t>(rank), Expr(1));
   for (const DimIndex& dim : region) {
     if (dim.tile_axis < 0) continue;

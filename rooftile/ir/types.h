@@ -31,8 +31,8 @@ std::string_view op_name(Op op);  // "load", "mma"
 std::optional<ReduceKind> reduce_find(std::string_view name);
 std::optional<Role> role_find(std::string_view name);
 
-// Extent of each tile axis that a region spans, from its dims (ranges as written, indirect dims
-// from the extent of their index tile).
-Shape region_shape(const Program& program, const std::vector<DimIndex>& region);
+// Extent of each axis of a tile of `rank` that a region fills: ranges as written, indirect
+// dimensions from their index tile, 1 where no dimension walks the axis.
+Shape region_shape(const Program& program, const std::vector<DimIndex>& region, int rank);
 
 }  // namespace rooftile::ir

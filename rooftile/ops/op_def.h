@@ -16,6 +16,7 @@
 #include "rooftile/base/dtype.h"
 #include "rooftile/base/expr.h"
 #include "rooftile/compile/schedule.h"
+#include "rooftile/compile/target.h"
 #include "rooftile/dsl/dsl.h"
 #include "rooftile/runtime/tensor_view.h"
 
@@ -32,19 +33,10 @@ struct Config {
   int64_t flag(std::string_view name) const;
   bool has(std::string_view tensor) const;             // true for tensors that are not optional
   std::string str() const;                             // canonical: cache keys, kernel names
+  // `expr` with the names of flags and choices replaced by their values. Shapes and clauses of an OpDef may use them:
+  // select(Expr::sym("layout") == 0, N, K). The program of a config has them resolved.
+  Expr resolve(const Expr& expr) const;
 };
-
-// The target's properties that schedules ask about.
-struct TargetInfo {
-  std::string name = "cpu";      // "cpu", later "sm90"
-  std::string isa = "generic";   // "avx512", "avx2", "generic"
-  bool amx_bf16 = false, amx_int8 = false, avx512_bf16 = false, avx512_vnni = false, avx512_fp16 = false;
-  int threads = 1;
-  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
-  int lanes_f32() const { return isa == "avx512" ? 16 : 8; }  // generic code uses 8 lanes through vector extensions
-  std::string key() const;  // canonical: cache keys
-};
-const TargetInfo& host_target();  // this machine, found once (runtime/cpu)
 
 // A tensor in float64 for references: values exactly those of the stored dtype. Integers are exact to 2^53.
 struct NdArray {
@@ -149,6 +141,8 @@ class OpDef {
   // contract beyond shapes and dtypes
   OpDef& needs(Expr condition, std::string why);
   OpDef& index_range(std::string tensor, Expr lo, Expr hi, std::string why);   // lo <= t[...] < hi
+  // The same, with one marker value admitted although it lies outside: lo <= t[...] < hi or t[...] == except.
+  OpDef& index_range_or(std::string tensor, Expr lo, Expr hi, Expr except, std::string why);
   OpDef& non_decreasing(std::string tensor, std::string why);
   OpDef& first_is(std::string tensor, Expr value, std::string why);
   OpDef& last_is(std::string tensor, Expr value, std::string why);
