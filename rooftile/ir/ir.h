@@ -69,7 +69,7 @@ const EwInfo* ew_find(std::string_view name);
 enum class ReduceKind : uint8_t { kSum, kMax, kMin, kArgMax };  // kArgMax: i32 position, ties to the lowest, NaN is largest
 std::string_view reduce_name(ReduceKind kind);
 
-// How one dimension of a tensor is addressed by a load or store.
+// How one dimension of a tensor is addressed by a load or store. A tile axis that no dimension walks has extent 1.
 struct DimIndex {
   enum Kind : uint8_t { kPoint, kRange, kIndirect } kind = kPoint;
   Expr begin;        // kPoint, kRange
@@ -144,6 +144,8 @@ struct Clause {
   Expr condition;      // kCondition
   std::string tensor;  // the index tensor
   Expr lo, hi;         // kIndexRange: lo <= t[...] < hi;  kFirstIs / kLastIs: == lo
+  bool has_except = false;
+  Expr except;         // kIndexRange: one value admitted although outside (a marker such as ignore_index)
   std::string why;     // shown in the error
 };
 
