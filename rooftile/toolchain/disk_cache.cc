@@ -240,6 +240,9 @@ Status check_private(const std::string& dir) {
   if (stat(dir.c_str(), &info) != 0)
     return cache_error(dir, "the kernel cache cannot be used", std::strerror(errno),
                        "set ROOFTILE_CACHE_DIR to a folder of your own");
+  if (!S_ISDIR(info.st_mode))
+    return cache_error(dir, "the kernel cache cannot be used", "a file that is no folder",
+                       "set ROOFTILE_CACHE_DIR to a folder of your own");
   if (info.st_uid != geteuid())
     return cache_error(
         dir, "the kernel cache belongs to another user",
