@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rooftile/runtime/cpu/pack.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace rooftile {
+namespace {
+
+constexpr int64_t kPackAlign = 64;  // a cache line, and a vector register of AVX-512
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// One operand of a batch: strides in elements, along N and along K.
+struct Operand {
+  const void* data;
+  int64_t num_n, num_k, stride_n, stride_k;
+};
+
+// Columns [n0, n0 + 32) of the operand: [ceil(K/G)][32][G] into `out`.
+template <class T, int64_t G>
+void pack_columns(const Operand& b, int64_t n0, T* out) {
+  const T* in = static_cast<const T*>(b.data) + n0 * b.stride_n;
+  const int64_t columns = std::min(kPackColumns, b.num_n - n0);
+  const int64_t whole_groups = columns == kPackColumns ? b.num_k / G : 0;
+  for (int64_t group = 0; group < whole_groups; ++group) {
+    const T* from = in + group * G * b.stride_k;
+    if (b.stride_k == 1) {  // [N, K] in memory: G neighbours move together
+      for (int64_t n = 0; n < kPackColumns; ++n)
+        for (int64_t i = 0; i < G; ++i) *out++ = from[n * b.stride_n + i];
+    } else if (b.stride_n == 1) {  // [K, N]: G rows interleave
+      for (int64_t n = 0; n < kPackColumns; ++n)
+        for (int64_t i = 0; i < G; ++i) *out++ = from[n + i * b.stride_k];
+    } else {
+      for (int64_t n = 0; n < kPackColumns; ++n)
+        for (int64_t i = 0; i < G; ++i) *out++ = from[n * b.stride_n + i * b.stride_k];
+    }
+  }
+  for (int64_t k = whole_groups * G; k < ceil_div(b.num_k, G) * G; k += G)
+    for (int64_t n = 0; n < kPackColumns; ++n)
+      for (int64_t i = 0; i < G; ++i)
+        *out++ = n < columns && k + i < b.num_k ? in[n * b.stride_n + (k + i) * b.stride_k] : T{};
+}
+
+template <class T, int64_t G>
+void pack_all(const std::vector<Operand>& batch, T* out) {
+  const int64_t num_n = batch[0].num_n, num_blocks = ceil_div(num_n, kPackColumns);
+  const int64_t block_elements = ceil_div(batch[0].num_k, G) * kPackColumns * G;
+  const int64_t work = static_cast<int64_t>(batch.size()) * num_blocks;
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < work; ++i)
+    pack_columns<T, G>(batch[static_cast<size_t>(i / num_blocks)], i % num_blocks * kPackColumns,
+                       out + i * block_elements);
+}
+
+// Every matrix of the leading dimensions, outermost first.
+std::vector<Operand> split_batch(const TensorView& logical, bool n_major) {
+  const auto rank = static_cast<size_t>(logical.rank);
+  const size_t n_axis = n_major ? rank - 2 : rank - 1, k_axis = n_major ? rank - 1 : rank - 2;
+  int64_t count = 1;
+  for (size_t i = 0; i + 2 < rank; ++i) count *= logical.shape[i];
+  std::vector<Operand> batch;
+  for (int64_t index = 0; index < count; ++index) {
+    int64_t offset = 0, rest = index;
+    for (size_t i = rank - 2; i-- > 0;) {
+      offset += rest % logical.shape[i] * logical.strides[i];
+      rest /= logical.shape[i];
+    }
+    batch.push_back({static_cast<const char*>(logical.data) + offset * size_bytes(logical.dtype),
+                     logical.shape[n_axis], logical.shape[k_axis], logical.strides[n_axis],
+                     logical.strides[k_axis]});
+  }
+  return batch;
+}
+
+Status check_operand(const TensorView& logical) {
+  Diag diag;
+  diag.subject = "pack_operand";
+  if (logical.rank < 2 || logical.rank > kMaxRank - 2) {
+    diag.code = ErrorCode::kRank;
+    diag.message = "an operand of a product has rank 2, or more with batch dimensions";
+    diag.found = "rank " + std::to_string(logical.rank);
+    diag.expected = "rank 2 to " + std::to_string(kMaxRank - 2);
+    return diag;
+  }
+  if (size_bytes(logical.dtype) == 8 || logical.dtype == DType::kI32 ||
+      logical.dtype == DType::kU32 || logical.dtype == DType::kBool) {
+    diag.code = ErrorCode::kDType;
+    diag.message = "no product takes an operand of this dtype";
+    diag.found = std::string(name(logical.dtype));
+    diag.expected = "f32, bf16, f16, i8, u8 or an 8-bit float";
+    return diag;
+  }
+  if (logical.device != DeviceKind::kCpu) {
+    diag.code = ErrorCode::kDevice;
+    diag.message = "the operand is not in host memory";
+    diag.fix = "copy it to the CPU first";
+    return diag;
+  }
+  for (int i = 0; i < logical.rank; ++i)
+    if (logical.shape[static_cast<size_t>(i)] < 0) {
+      diag.code = ErrorCode::kExtent;
+      diag.message = "the operand has a negative extent";
+      return diag;
+    }
+  if (!logical.data && logical.numel() > 0) {
+    diag.code = ErrorCode::kNullPointer;
+    diag.message = "the operand has a null data pointer";
+    return diag;
+  }
+  return {};
+}
+
+}  // namespace
+
+void PackedTensor::Free::operator()(void* memory) const { std::free(memory); }
+
+std::vector<int64_t> packed_shape(const TensorView& logical, bool n_major) {
+  const auto rank = static_cast<size_t>(logical.rank);
+  std::vector<int64_t> shape(logical.shape.begin(), logical.shape.begin() + logical.rank - 2);
+  const int64_t num_n = logical.shape[n_major ? rank - 2 : rank - 1];
+  const int64_t num_k = logical.shape[n_major ? rank - 1 : rank - 2];
+  const int64_t group = pack_group(logical.dtype);
+  shape.insert(shape.end(),
+               {ceil_div(num_n, kPackColumns), ceil_div(num_k, group), kPackColumns, group});
+  return shape;
+}
+
+Result<PackedTensor> pack_operand(const TensorView& logical, bool n_major) {
+  RT_RETURN_IF_ERROR(check_operand(logical));
+  PackedTensor packed;
+  packed.view_ = TensorView(nullptr, logical.dtype, packed_shape(logical, n_major));
+  const int64_t bytes = packed.bytes();
+  void* memory = nullptr;
+  if (posix_memalign(&memory, kPackAlign, static_cast<size_t>(std::max(bytes, kPackAlign))) != 0) {
+    Diag diag;
+    diag.code = ErrorCode::kOutOfMemory;
+    diag.subject = "pack_operand";
+    diag.message = "no memory for the packed operand";
+    diag.found = std::to_string(bytes) + " bytes wanted";
+    return diag;
+  }
+  packed.memory_.reset(memory);
+  packed.view_.data = memory;
+  if (bytes == 0) return packed;
+  const std::vector<Operand> batch = split_batch(logical, n_major);
+  switch (size_bytes(logical.dtype)) {
+    case 4:
+      pack_all<uint32_t, 1>(batch, static_cast<uint32_t*>(memory));
+      break;
+    case 2:
+      pack_all<uint16_t, 2>(batch, static_cast<uint16_t*>(memory));
+      break;
+    default:
+      pack_all<uint8_t, 4>(batch, static_cast<uint8_t*>(memory));
+      break;
+  }
+  return packed;
+}
+
+}  // namespace rooftile
