@@ -61,8 +61,12 @@ inline Range range(Expr begin, Expr extent, int64_t step = 1) { return {std::mov
 inline Range block(const Expr& i, const Expr& size, const Expr& total) {
   return {i * size, min(size, total - i * size), 1};
 }
-// Point, range, everything, or a rank-1 integer tile (gather / scatter; several of them walk together).
-using DimArg = std::variant<Expr, Range, All, Tile>;
+// A tile axis of extent 1 that walks no dimension, so that a vector meets a matrix:
+// bias(new_axis, block(j, BN, N)) is [1, BN], lse(h, rows, new_axis) takes a [BM, 1] tile.
+struct NewAxis {};
+inline constexpr NewAxis new_axis{};
+// Point, range, everything, a rank-1 integer tile (gather / scatter; several of them walk together), or a new axis.
+using DimArg = std::variant<Expr, Range, All, Tile, NewAxis>;
 
 struct Region {
   std::string tensor;
