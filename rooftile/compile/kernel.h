@@ -31,6 +31,7 @@ struct KernelSource {
   std::string kernel_text;   // stage "text": C++ for the system compiler, no includes
   std::string launcher_text; // stage "host"
   std::vector<std::string> flags;  // compiler flags, canonical order
+  std::string target_key;          // TargetInfo::key() of the machine it is for
   std::vector<PrepackedOperand> prepacked;
 };
 
