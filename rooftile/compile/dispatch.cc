@@ -60,6 +60,26 @@ Status check_counts(const OpDef& op, const OpArgs& args) {
   return {};
 }
 
+// Kernels and schedules are chosen by shape, so the shapes must make sense before that; the launcher checks the rest.
+// Only a schedule of the caller's own may ask for tensors in another form.
+Status check_shapes(const OpDef& op, const Config& config, const OpArgs& args, const CallOptions& options) {
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    const ArgDef& arg = op.args[i];
+    const TensorView& view = args.tensors[i];
+    if (!config.has(arg.name)) continue;
+    if (view.rank != static_cast<int>(arg.shape.size()) && options.schedule == nullptr)
+      return usage(op, ErrorCode::kRank, "`" + arg.name + "` has the wrong number of dimensions", arg.name,
+                   "rank " + std::to_string(view.rank), "rank " + std::to_string(arg.shape.size()));
+    for (int axis = 0; axis < view.rank; ++axis)
+      if (view.shape[static_cast<size_t>(axis)] < 0)
+        return usage(op, ErrorCode::kExtent, "`" + arg.name + "` has a negative extent", arg.name,
+                     arg.name + ".shape[" + std::to_string(axis) + "] = " +
+                         std::to_string(view.shape[static_cast<size_t>(axis)]),
+                     "0 or more");
+  }
+  return {};
+}
+
 // ---- the thread's memory ------------------------------------------------------------------------
 
 // Everything that a choice of kernel may depend on, as words.
@@ -138,11 +158,10 @@ Result<const KernelDef*> choose_kernel(const OpDef& op, const std::string& by_na
   std::string names;
   for (const KernelDef& kernel : op.kernels) {
     names += (names.empty() ? "" : ", ") + kernel.name;
-    const bool applies = !kernel.applies || kernel.applies(config, dims);
+    // A kernel asked for by name decides itself, in its contract.
+    const bool applies = !by_name.empty() || !kernel.applies || kernel.applies(config, dims);
     if (by_name.empty() ? applies : kernel.name == by_name) {
-      if (applies) return &kernel;
-      return usage(op, ErrorCode::kUnsupported, "the kernel `" + by_name + "` does not apply",
-                   by_name, config.str(), "a config and shapes that it takes");
+      return &kernel;
     }
   }
   if (by_name.empty())
@@ -158,6 +177,7 @@ Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOpt
 
   Result<Config> config = config_of(op, args);
   if (!config.ok()) return config.diag();
+  RT_RETURN_IF_ERROR(check_shapes(op, *config, args, options));
   const Env dims = bind_dims(op, *config, args.tensors);
   Result<const KernelDef*> kernel = choose_kernel(op, options.kernel, *config, dims);
   if (!kernel.ok()) return kernel.diag();

@@ -83,9 +83,13 @@ Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
       args[count].v_int64 = scalar.integer;
     ++count;
   }
+  return invoke(launch, std::span(args.data(), count));
+}
+
+Status invoke(TVMFFISafeCall launch, std::span<const TVMFFIAny> args) {
   TVMFFIAny result{};
   void* handle = const_cast<RtHostApi*>(&kHostApi);
-  if (launch(handle, args.data(), static_cast<int32_t>(count), &result) == 0) return {};
+  if (launch(handle, args.data(), static_cast<int32_t>(args.size()), &result) == 0) return {};
   return std::move(raised);
 }
 

@@ -32,4 +32,7 @@ enum class Absent : uint8_t { kPass, kLeaveOut };
 Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
               std::span<const Scalar> scalars, Absent absent = Absent::kPass);
 
+// The same for a caller who keeps the TVM-FFI arguments of a launcher ready.
+Status invoke(TVMFFISafeCall launch, std::span<const TVMFFIAny> args);
+
 }  // namespace rooftile
