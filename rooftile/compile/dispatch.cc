@@ -281,7 +281,7 @@ Result<PackedTensor> prepack(const CompiledKernel& kernel, std::string_view tens
       diag.expected = std::string(name(operand.dtype));
       return diag;
     }
-    return pack_operand(logical, operand.n_major);
+    return pack_operand(logical, operand.n_major, operand.packed);
   }
   Diag diag;
   diag.code = ErrorCode::kArgKind;

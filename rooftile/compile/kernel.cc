@@ -9,13 +9,18 @@
 #include <mutex>
 
 #include "rooftile/codegen/cpu/emit_cpu.h"
+#include "rooftile/codegen/cpu/mma_text.h"
 #include "rooftile/codegen/host/launcher.h"
 #include "rooftile/runtime/cpu/library.h"
+#include "rooftile/runtime/cpu/pack.h"
 #include "rooftile/toolchain/disk_cache.h"
 #include "rooftile/toolchain/host_cc.h"
 
 namespace rooftile {
 namespace {
+
+// The packing and the generated products must mean the same layout.
+static_assert(codegen::kPanelColumns == kPackColumns && codegen::kWordAlign == kPackWordAlign);
 
 Diag schedule_error(const ir::Program& program, const Schedule& schedule, std::string message,
                     std::string found, std::string expected) {
@@ -115,7 +120,7 @@ Result<KernelSource> generate(const ir::Program& program, const std::string& nam
   specialised.tile_params.clear();
   RT_RETURN_IF_ERROR(ir::verify(specialised));
 
-  Result<CpuKernelText> kernel = emit_cpu(specialised, name, schedule, target);
+  Result<codegen::CpuKernelText> kernel = codegen::emit_cpu(specialised, name, schedule, target);
   if (!kernel.ok()) return kernel.diag();
   Result<std::string> launcher = emit_launcher(kernel->program, name);
   if (!launcher.ok()) return launcher.diag();
@@ -127,7 +132,8 @@ Result<KernelSource> generate(const ir::Program& program, const std::string& nam
   source.kernel_text = std::move(kernel->text);
   source.launcher_text = std::move(*launcher);
   source.flags = cpu_flags(target);
-  source.prepacked = std::move(kernel->prepacked);
+  for (const codegen::PackedArg& arg : kernel->packed)
+    source.prepacked.push_back({arg.tensor, arg.logical, arg.packed, arg.n_major});
   source.program = std::move(kernel->program);
   source.target_key = target.key();
   return source;

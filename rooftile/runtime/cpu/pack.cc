@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "rooftile/base/float_convert.h"
+
 namespace rooftile {
 namespace {
 
@@ -17,40 +19,56 @@ struct Operand {
   int64_t num_n, num_k, stride_n, stride_k;
 };
 
-// Columns [n0, n0 + 32) of the operand: [ceil(K/G)][32][G] into `out`.
-template <class T, int64_t G>
-void pack_columns(const Operand& b, int64_t n0, T* out) {
-  const T* in = static_cast<const T*>(b.data) + n0 * b.stride_n;
-  const int64_t columns = std::min(kPackColumns, b.num_n - n0);
-  const int64_t whole_groups = columns == kPackColumns ? b.num_k / G : 0;
-  for (int64_t group = 0; group < whole_groups; ++group) {
-    const T* from = in + group * G * b.stride_k;
-    if (b.stride_k == 1) {  // [N, K] in memory: G neighbours move together
-      for (int64_t n = 0; n < kPackColumns; ++n)
-        for (int64_t i = 0; i < G; ++i) *out++ = from[n * b.stride_n + i];
-    } else if (b.stride_n == 1) {  // [K, N]: G rows interleave
-      for (int64_t n = 0; n < kPackColumns; ++n)
-        for (int64_t i = 0; i < G; ++i) *out++ = from[n + i * b.stride_k];
-    } else {
-      for (int64_t n = 0; n < kPackColumns; ++n)
-        for (int64_t i = 0; i < G; ++i) *out++ = from[n * b.stride_n + i * b.stride_k];
-    }
-  }
-  for (int64_t k = whole_groups * G; k < ceil_div(b.num_k, G) * G; k += G)
-    for (int64_t n = 0; n < kPackColumns; ++n)
-      for (int64_t i = 0; i < G; ++i)
-        *out++ = n < columns && k + i < b.num_k ? in[n * b.stride_n + (k + i) * b.stride_k] : T{};
+int64_t padded_words(int64_t num_k, int64_t group) {
+  return ceil_div(ceil_div(num_k, group), kPackWordAlign) * kPackWordAlign;
 }
 
-template <class T, int64_t G>
-void pack_all(const std::vector<Operand>& batch, T* out) {
-  const int64_t num_n = batch[0].num_n, num_blocks = ceil_div(num_n, kPackColumns);
-  const int64_t block_elements = ceil_div(batch[0].num_k, G) * kPackColumns * G;
-  const int64_t work = static_cast<int64_t>(batch.size()) * num_blocks;
+// What becomes of an element on the way: nothing, or f16 widened to f32.
+struct Copy {
+  template <class T>
+  T operator()(T value) const {
+    return value;
+  }
+};
+struct Widen {
+  float operator()(uint16_t value) const { return f16_to_f32(value); }
+};
+
+// Columns [n0, n0 + 32) of the operand: [words][32][G] into `out`.
+template <int64_t G, class In, class Out, class Convert>
+void pack_panel(const Operand& b, int64_t n0, Out* out, Convert convert) {
+  const In* in = static_cast<const In*>(b.data) + n0 * b.stride_n;
+  const int64_t columns = std::min(kPackColumns, b.num_n - n0);
+  const int64_t whole_words = columns == kPackColumns ? b.num_k / G : 0;
+  for (int64_t word = 0; word < whole_words; ++word) {
+    const In* from = in + word * G * b.stride_k;
+    if (b.stride_k == 1) {  // [N, K] in memory: G neighbours move together
+      for (int64_t n = 0; n < kPackColumns; ++n)
+        for (int64_t i = 0; i < G; ++i) *out++ = convert(from[n * b.stride_n + i]);
+    } else if (b.stride_n == 1) {  // [K, N]: G rows interleave
+      for (int64_t n = 0; n < kPackColumns; ++n)
+        for (int64_t i = 0; i < G; ++i) *out++ = convert(from[n + i * b.stride_k]);
+    } else {
+      for (int64_t n = 0; n < kPackColumns; ++n)
+        for (int64_t i = 0; i < G; ++i) *out++ = convert(from[n * b.stride_n + i * b.stride_k]);
+    }
+  }
+  for (int64_t k = whole_words * G; k < padded_words(b.num_k, G) * G; k += G)
+    for (int64_t n = 0; n < kPackColumns; ++n)
+      for (int64_t i = 0; i < G; ++i)
+        *out++ = n < columns && k + i < b.num_k ? convert(in[n * b.stride_n + (k + i) * b.stride_k])
+                                                : Out{};
+}
+
+template <int64_t G, class In, class Out, class Convert = Copy>
+void pack_all(const std::vector<Operand>& batch, void* memory, Convert convert = {}) {
+  const int64_t num_panels = ceil_div(batch[0].num_n, kPackColumns);
+  const int64_t panel_elements = padded_words(batch[0].num_k, G) * kPackColumns * G;
+  const int64_t work = static_cast<int64_t>(batch.size()) * num_panels;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < work; ++i)
-    pack_columns<T, G>(batch[static_cast<size_t>(i / num_blocks)], i % num_blocks * kPackColumns,
-                       out + i * block_elements);
+    pack_panel<G, In>(batch[static_cast<size_t>(i / num_panels)], i % num_panels * kPackColumns,
+                      static_cast<Out*>(memory) + i * panel_elements, convert);
 }
 
 // Every matrix of the leading dimensions, outermost first.
@@ -73,7 +91,7 @@ std::vector<Operand> split_batch(const TensorView& logical, bool n_major) {
   return batch;
 }
 
-Status check_operand(const TensorView& logical) {
+Status check_operand(const TensorView& logical, DType packed) {
   Diag diag;
   diag.subject = "pack_operand";
   if (logical.rank < 2 || logical.rank > kMaxRank - 2) {
@@ -89,6 +107,12 @@ Status check_operand(const TensorView& logical) {
     diag.message = "no product takes an operand of this dtype";
     diag.found = std::string(name(logical.dtype));
     diag.expected = "f32, bf16, f16, i8, u8 or an 8-bit float";
+    return diag;
+  }
+  if (packed != logical.dtype && !(logical.dtype == DType::kF16 && packed == DType::kF32)) {
+    diag.code = ErrorCode::kDType;
+    diag.message = "an operand cannot be packed into another dtype, but for f16 into f32";
+    diag.found = std::string(name(logical.dtype)) + " into " + std::string(name(packed));
     return diag;
   }
   if (logical.device != DeviceKind::kCpu) {
@@ -115,22 +139,22 @@ Status check_operand(const TensorView& logical) {
 
 void PackedTensor::Free::operator()(void* memory) const { std::free(memory); }
 
-std::vector<int64_t> packed_shape(const TensorView& logical, bool n_major) {
+std::vector<int64_t> packed_shape(const TensorView& logical, bool n_major, DType packed) {
   const auto rank = static_cast<size_t>(logical.rank);
   std::vector<int64_t> shape(logical.shape.begin(), logical.shape.begin() + logical.rank - 2);
   const int64_t num_n = logical.shape[n_major ? rank - 2 : rank - 1];
   const int64_t num_k = logical.shape[n_major ? rank - 1 : rank - 2];
-  const int64_t group = pack_group(logical.dtype);
+  const int64_t group = pack_group(packed);
   shape.insert(shape.end(),
-               {ceil_div(num_n, kPackColumns), ceil_div(num_k, group), kPackColumns, group});
+               {ceil_div(num_n, kPackColumns), padded_words(num_k, group), kPackColumns * group});
   return shape;
 }
 
-Result<PackedTensor> pack_operand(const TensorView& logical, bool n_major) {
-  RT_RETURN_IF_ERROR(check_operand(logical));
-  PackedTensor packed;
-  packed.view_ = TensorView(nullptr, logical.dtype, packed_shape(logical, n_major));
-  const int64_t bytes = packed.bytes();
+Result<PackedTensor> pack_operand(const TensorView& logical, bool n_major, DType packed) {
+  RT_RETURN_IF_ERROR(check_operand(logical, packed));
+  PackedTensor out;
+  out.view_ = TensorView(nullptr, packed, packed_shape(logical, n_major, packed));
+  const int64_t bytes = out.bytes();
   void* memory = nullptr;
   if (posix_memalign(&memory, kPackAlign, static_cast<size_t>(std::max(bytes, kPackAlign))) != 0) {
     Diag diag;
@@ -140,22 +164,19 @@ Result<PackedTensor> pack_operand(const TensorView& logical, bool n_major) {
     diag.found = std::to_string(bytes) + " bytes wanted";
     return diag;
   }
-  packed.memory_.reset(memory);
-  packed.view_.data = memory;
-  if (bytes == 0) return packed;
+  out.memory_.reset(memory);
+  out.view_.data = memory;
+  if (bytes == 0) return out;
   const std::vector<Operand> batch = split_batch(logical, n_major);
-  switch (size_bytes(logical.dtype)) {
-    case 4:
-      pack_all<uint32_t, 1>(batch, static_cast<uint32_t*>(memory));
-      break;
-    case 2:
-      pack_all<uint16_t, 2>(batch, static_cast<uint16_t*>(memory));
-      break;
-    default:
-      pack_all<uint8_t, 4>(batch, static_cast<uint8_t*>(memory));
-      break;
-  }
-  return packed;
+  if (packed != logical.dtype)
+    pack_all<1, uint16_t, float>(batch, memory, Widen{});
+  else if (size_bytes(packed) == 4)
+    pack_all<1, uint32_t, uint32_t>(batch, memory);
+  else if (size_bytes(packed) == 2)
+    pack_all<2, uint16_t, uint16_t>(batch, memory);
+  else
+    pack_all<4, uint8_t, uint8_t>(batch, memory);
+  return out;
 }
 
 }  // namespace rooftile

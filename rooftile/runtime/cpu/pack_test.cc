@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "rooftile/base/float_convert.h"
+
 namespace rooftile {
 namespace {
 
@@ -23,16 +25,16 @@ void expect_packed(DType dtype, int64_t num_n, int64_t num_k, int64_t row_pad, b
   ASSERT_TRUE(packed.ok()) << packed.diag().str();
 
   const int64_t group = pack_group(dtype);
-  const int64_t blocks = (num_n + 31) / 32, groups = (num_k + group - 1) / group;
+  const int64_t blocks = (num_n + 31) / 32, words = ((num_k + group - 1) / group + 15) / 16 * 16;
   const TensorView& out = packed->view();
-  ASSERT_EQ(out.rank, 5);
-  EXPECT_EQ((std::vector<int64_t>(out.shape.begin(), out.shape.begin() + 5)),
-            (std::vector<int64_t>{batch, blocks, groups, 32, group}));
+  ASSERT_EQ(out.rank, 4);
+  EXPECT_EQ((std::vector<int64_t>(out.shape.begin(), out.shape.begin() + 4)),
+            (std::vector<int64_t>{batch, blocks, words, 32 * group}));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(out.data) % 64, 0u);
   const T* at = static_cast<const T*>(out.data);
   for (int64_t b = 0; b < batch; ++b)
     for (int64_t n = 0; n < blocks * 32; n += 32)
-      for (int64_t k = 0; k < groups * group; k += group)
+      for (int64_t k = 0; k < words * group; k += group)
         for (int64_t column = n; column < n + 32; ++column)
           for (int64_t row = k; row < k + group; ++row, ++at) {
             const bool inside = column < num_n && row < num_k;
@@ -62,6 +64,20 @@ TEST(Pack, FollowsStridesInBothDimensions) {
   ASSERT_TRUE(packed.ok());
   const auto* out = static_cast<const uint16_t*>(packed->view().data);
   EXPECT_EQ(out[(1 * 32 + 5) * 2 + 1], data[5 * 2 + 3 * 64]);  // n = 5, k = 3
+}
+
+TEST(Pack, WidensF16) {
+  std::vector<uint16_t> data(3 * 5);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = f32_to_f16(static_cast<float>(i) * 0.25f - 1);
+  Result<PackedTensor> packed =
+      pack_operand(TensorView(data.data(), DType::kF16, {3, 5}), true, DType::kF32);
+  ASSERT_TRUE(packed.ok());
+  EXPECT_EQ(packed->view().dtype, DType::kF32);
+  const auto* out = static_cast<const float*>(packed->view().data);
+  EXPECT_EQ(out[4 * 32 + 2], 14 * 0.25f - 1);  // k = 4, n = 2
+  EXPECT_EQ(
+      pack_operand(TensorView(data.data(), DType::kBf16, {3, 5}), true, DType::kF32).diag().code,
+      ErrorCode::kDType);
 }
 
 TEST(Pack, EmptyOperandsAndRefusals) {
