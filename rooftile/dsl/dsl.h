@@ -157,6 +157,8 @@ class Kernel {
   void when(const Expr& condition, const std::function<void()>& body, RT_HERE);
 
   struct Axis {
+    // Not std::string: its constructor from (characters, count) would make {{"i", 4}} one axis.
+    Axis(const char* index, Expr count) : var(index), extent(std::move(count)) {}
     std::string var;
     Expr extent;
   };
