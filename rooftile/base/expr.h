@@ -4,7 +4,7 @@
 // One class serves contracts ("K % 8 == 0"), tile extents, loop bounds and addresses, so that the launcher, the
 // lowering, the interpreter and (later) the prover all read the same formula. Values are mathematical integers;
 // division is floor division and the remainder has the divisor's sign. Comparisons give 0 or 1.
-// Immutable and shared; building simplifies constants, nothing else.
+// Immutable and shared; building folds constants and drops cheap identities, so that formulas written alike compare equal.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rooftile {
@@ -86,5 +87,7 @@ Expr substitute(const Expr& expr, const std::map<std::string, Expr, std::less<>>
 void collect_symbols(const Expr& expr, std::set<std::string>& out);
 std::set<std::string> symbols_of(const Expr& expr);
 std::optional<Expr> parse_expr(std::string_view text);
+// Parses the longest expression at the front of `text` and removes it from there.
+std::optional<Expr> parse_expr_prefix(std::string_view& text);
 
 }  // namespace rooftile

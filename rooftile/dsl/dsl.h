@@ -61,8 +61,12 @@ inline Range range(Expr begin, Expr extent, int64_t step = 1) { return {std::mov
 inline Range block(const Expr& i, const Expr& size, const Expr& total) {
   return {i * size, min(size, total - i * size), 1};
 }
-// Point, range, everything, or a rank-1 integer tile (gather / scatter; several of them walk together).
-using DimArg = std::variant<Expr, Range, All, Tile>;
+// A tile axis of extent 1 that walks no dimension, so that a vector meets a matrix:
+// bias(new_axis, block(j, BN, N)) is [1, BN], lse(h, rows, new_axis) takes a [BM, 1] tile.
+struct NewAxis {};
+inline constexpr NewAxis new_axis{};
+// Point, range, everything, a rank-1 integer tile (gather / scatter; several of them walk together), or a new axis.
+using DimArg = std::variant<Expr, Range, All, Tile, NewAxis>;
 
 struct Region {
   std::string tensor;
@@ -112,6 +116,17 @@ class Kernel {
   Tile full(std::vector<Expr> shape, double value, DType dtype = DType::kF32, RT_HERE);
   Tile zeros(std::vector<Expr> shape, RT_HERE) { return full(std::move(shape), 0.0, DType::kF32, where); }
   Tile iota(const Expr& extent, const Expr& begin = 0, RT_HERE);  // [extent] i32: begin, begin+1, ...
+  // The same in any shape, counting along `axis`: iota({rows, 1}, 0, first) is a column, iota({1, columns}, 1) a row.
+  // Masks over a block of scores are comparisons of the two.
+  Tile iota(std::vector<Expr> shape, int axis, const Expr& begin = 0, RT_HERE) {
+    ir::Node node;
+    node.op = ir::Op::kIota;
+    node.dtype = DType::kI32;
+    node.shape = std::move(shape);
+    node.axis = axis;
+    node.expr = begin;
+    return add_node(std::move(node), where);
+  }
 
   Tile load(const Region& region, std::string label = "", RT_HERE);
   void store(const Region& region, const Tile& value, RT_HERE);

@@ -69,7 +69,7 @@ const EwInfo* ew_find(std::string_view name);
 enum class ReduceKind : uint8_t { kSum, kMax, kMin, kArgMax };  // kArgMax: i32 position, ties to the lowest, NaN is largest
 std::string_view reduce_name(ReduceKind kind);
 
-// How one dimension of a tensor is addressed by a load or store.
+// How one dimension of a tensor is addressed by a load or store. A tile axis that no dimension walks has extent 1.
 struct DimIndex {
   enum Kind : uint8_t { kPoint, kRange, kIndirect } kind = kPoint;
   Expr begin;        // kPoint, kRange
