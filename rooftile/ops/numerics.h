@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "rooftile/ops/op_def.h"
@@ -41,6 +43,15 @@ inline double max_abs(const NdArray& array) {
   for (double value : array.data)
     if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
   return largest;
+}
+
+// The elementwise bound, and the bound on the norm of the error that follows from it for results like `ref`.
+inline Tolerance bounded(double abs, double rel, const NdArray& ref, std::string why) {
+  double squares = 0;
+  for (double value : ref.data)
+    if (std::isfinite(value)) squares += value * value;
+  const double spread = squares > 0 ? abs * std::sqrt(static_cast<double>(ref.numel()) / squares) : 0;
+  return {abs, rel, squares > 0 ? rel + spread : 0, std::move(why)};
 }
 
 inline double bytes_of(const RefCall& call, std::string_view tensor, double elements) {
