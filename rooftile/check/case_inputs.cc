@@ -53,7 +53,7 @@ std::set<std::string> needed_symbols(const OpDef& op, const Config& config) {
   std::set<std::string> needed;
   for (const ArgDef& arg : op.args)
     if (config.has(arg.name))
-      for (const Expr& extent : arg.shape) collect_symbols(extent, needed);
+      for (const Expr& extent : arg.shape) collect_symbols(config.resolve(extent), needed);
   for (const AttrDef& attr : op.attrs) needed.erase(attr.name);
   return needed;
 }
@@ -155,9 +155,10 @@ void settle_dtypes(const OpDef& op, const Case& test_case, Config& config) {
       config.dtypes[arg.name] = config.dtype(arg.same_dtype_as);
 }
 
-// Sizes and integer attributes: what expressions may read.
+// Sizes, flags and integer attributes: what expressions may read.
 Env environment(const OpDef& op, const RefCall& call) {
   Env env = call.dims;
+  for (const auto& [flag, value] : call.config.flags) env[flag] = value;
   for (const AttrDef& attr : op.attrs)
     if (!attr.is_float)
       if (auto at = call.attrs.find(attr.name); at != call.attrs.end())

@@ -33,6 +33,9 @@ struct Config {
   int64_t flag(std::string_view name) const;
   bool has(std::string_view tensor) const;             // true for tensors that are not optional
   std::string str() const;                             // canonical: cache keys, kernel names
+  // `expr` with the names of flags and choices replaced by their values. Shapes and clauses of an OpDef may use them:
+  // select(Expr::sym("layout") == 0, N, K). The program of a config has them resolved.
+  Expr resolve(const Expr& expr) const;
 };
 
 // A tensor in float64 for references: values exactly those of the stored dtype. Integers are exact to 2^53.
