@@ -17,8 +17,8 @@ void gelu_and_mul_ref(RefCall& call) {
       const double gate = x({t, h}), up = x({t, columns + h});
       const double y = std::sqrt(2 / std::numbers::pi) * (gate + 0.044715 * gate * gate * gate);
       // (1 + tanh y) / 2 = 1 / (1 + exp(-2 y)); the first form has no digits left below y = -19.
-      const double cdf = tanh_form ? 1 / (1 + std::exp(-2 * y))
-                                   : 0.5 * std::erfc(-gate / std::numbers::sqrt2);
+      const double cdf =
+          tanh_form ? 1 / (1 + std::exp(-2 * y)) : 0.5 * std::erfc(-gate / std::numbers::sqrt2);
       out({t, h}) = gate * cdf * up;
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwiGLU's activation: out = silu(gate) * up, where x holds the gate in its first half and up in its second.
+// SwiGLU's activation: out = silu(gate) * up, where x holds the gate in its first half and up in
+// its second.
 #include "rooftile/ops/numerics.h"
 
 namespace rooftile::ops {
@@ -12,9 +13,9 @@ namespace {
 
 void silu_and_mul_rows(Kernel& k, const Config&) {
   Index T = k.dim("T"), H = k.dim("H");
-  k.tiles({{"row", T}}, [&](Index row) {
-    Tile gate = k.load(k["x"](row, range(0, H)), "gate");   // [H]
-    Tile up = k.load(k["x"](row, range(H, H)), "up");       // [H]
+  k.tiles({"row", T}, [&](Index row) {
+    Tile gate = k.load(k["x"](row, range(0, H)), "gate");  // [H]
+    Tile up = k.load(k["x"](row, range(H, H)), "up");      // [H]
     k.store(k["out"](row, all), gate / (1.0 + exp(-gate)) * up);
   });
 }
@@ -24,8 +25,10 @@ Tolerance silu_and_mul_tolerance(const RefCall& call) {
   double abs = underflow_error(dtype) + 0x1p-120 * max_abs(call["x"]);
   double rel = unit_roundoff(dtype) + (88 + 16) * kF32Roundoff;
   return bounded(abs, rel, call["out"],
-                 "one rounding to the stored type; f32: exp errs by 2 ulp plus one rounding of an exponent of at most 88, "
-                 "then sum, quotient and product; below -88 exp(-gate) overflows and the result is 0 instead of "
+                 "one rounding to the stored type; f32: exp errs by 2 ulp plus one rounding of an "
+                 "exponent of at most 88, "
+                 "then sum, quotient and product; below -88 exp(-gate) overflows and the result is "
+                 "0 instead of "
                  "88 * exp(-88) * up < 2^-120 * up");
 }
 
@@ -35,12 +38,16 @@ OpDef silu_and_mul() {
   Expr T = Expr::sym("T"), H = Expr::sym("H");
   return OpDef("activation", "silu_and_mul", "gate * sigmoid(gate) * up for x = [gate | up]")
       .out({.name = "out", .shape = {T, H}, .same_dtype_as = "x", .doc = "[T, H]"})
-      .in({.name = "x", .shape = {T, 2 * H}, .dtypes = kFloating,
+      .in({.name = "x",
+           .shape = {T, 2 * H},
+           .dtypes = kFloating,
            .doc = "[T, 2 H]: gate in columns 0..H-1, up in columns H..2H-1"})
       .source("Shazeer 2020, arXiv:2002.05202 (SwiGLU)")
       .reference(silu_and_mul_ref)
-      .kernel({.name = "rows", .build = silu_and_mul_rows,
-               .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel(
+          {.name = "rows",
+           .build = silu_and_mul_rows,
+           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("H"));
         return Cost{.flops = 6 * elements, .bytes = bytes_of(call, "x", 3 * elements)};

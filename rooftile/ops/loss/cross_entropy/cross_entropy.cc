@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy of each row of logits with its target, with label smoothing and z-loss; losses are per row, the caller
-// reduces them (and divides by the number of rows that were counted).
+// Cross-entropy of each row of logits with its target, with label smoothing and z-loss; losses are
+// per row, the caller reduces them (and divides by the number of rows that were counted).
 //
-//   loss = (1 - label_smoothing) * (lse - z[target]) + label_smoothing * (lse - mean z) + z_loss * lse^2
+//   loss = (1 - label_smoothing) * (lse - z[target]) + label_smoothing * (lse - mean z) + z_loss *
+//   lse^2
 //
-// One online pass over blocks of the vocabulary carries the maximum m and s = sum exp(z - m). Every difference is taken
-// relative to m before lse is formed: lse - z loses all digits when the logits are large (pytorch#38839).
+// One online pass over blocks of the vocabulary carries the maximum m and s = sum exp(z - m). Every
+// difference is taken relative to m before lse is formed: lse - z loses all digits when the logits
+// are large (pytorch#38839).
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
@@ -22,7 +24,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kBlock = 4096;
 
 // x, with -inf replaced by 0: what may be subtracted from -inf.
-Tile finite_or_zero(const Tile& x) { return where_(eq(x, -kInfinity), x.kernel()->full({}, 0.0), x); }
+Tile finite_or_zero(const Tile& x) {
+  return where_(eq(x, -kInfinity), x.kernel()->full({}, 0.0), x);
+}
 
 // lse = maximum + log_sum; mean z = origin + mean_distance. All [1].
 struct RowSums {
@@ -33,16 +37,17 @@ RowSums walk_row(Kernel& k, const Tensor& logits, const Index& row) {
   Index V = k.dim("V"), BV = k.tile_param("BV");
   // Distances from the row's first logit, so that their sum is exact enough for rows far from zero.
   Tile origin = finite_or_zero(k.load(logits(row, range(0, 1)), "origin").to(DType::kF32));
-  auto carried = k.loop(
-      "v", 0, V, BV, {k.full({1}, -kInfinity), k.zeros({1}), k.zeros({1})}, [&](Index v, std::vector<Tile> state) {
-        Tile m = state[0], s = state[1], d = state[2];
-        Tile z = k.load(logits(row, range(v, min(BV, V - v))), "z");        // [BV]
-        Tile next_m = max(m, reduce_max(z));
-        // A block that is all -inf, at the start of a row, has maximum -inf: its terms are exp(-inf - 0) = 0.
-        Tile base = finite_or_zero(next_m);
-        Tile next_s = s * exp(m - base) + sum(exp(z - base));
-        return std::vector<Tile>{next_m, next_s, d + sum(z - origin)};
-      });
+  auto carried = k.loop("v", 0, V, BV, {k.full({1}, -kInfinity), k.zeros({1}), k.zeros({1})},
+                        [&](Index v, std::vector<Tile> state) {
+                          Tile m = state[0], s = state[1], d = state[2];
+                          Tile z = k.load(logits(row, range(v, min(BV, V - v))), "z");  // [BV]
+                          Tile next_m = max(m, reduce_max(z));
+                          // A block that is all -inf, at the start of a row, has maximum -inf: its
+                          // terms are exp(-inf - 0) = 0.
+                          Tile base = finite_or_zero(next_m);
+                          Tile next_s = s * exp(m - base) + sum(exp(z - base));
+                          return std::vector<Tile>{next_m, next_s, d + sum(z - origin)};
+                        });
   Tile count = k.index(V).to(DType::kF32);
   return {carried[0], log(carried[1]), origin, carried[2] / count};
 }
@@ -50,13 +55,13 @@ RowSums walk_row(Kernel& k, const Tensor& logits, const Index& row) {
 void cross_entropy_rows(Kernel& k, const Config& config) {
   Index T = k.dim("T");
   const bool wants_lse = config.has("lse");
-  k.tiles({{"row", T}}, [&](Index row) {
+  k.tiles({"row", T}, [&](Index row) {
     Index target = k["targets"].at(row);
     Index counted = target != k.int_attr("ignore_index");
     k.when(counted, [&] {
       RowSums r = walk_row(k, k["logits"], row);
       Tile smoothing = k.scalar("label_smoothing"), z_loss = k.scalar("z_loss");
-      Tile z_target = k.load(k["logits"](row, range(target, 1)), "z_target");   // [1]
+      Tile z_target = k.load(k["logits"](row, range(target, 1)), "z_target");  // [1]
       Tile lse = r.maximum + r.log_sum;
       Tile hard = r.log_sum - (z_target - r.maximum);
       Tile soft = r.log_sum - ((r.origin - r.maximum) + r.mean_distance);
@@ -90,49 +95,84 @@ Tolerance cross_entropy_tolerance(const RefCall& call) {
   const double chain = sum_chain(std::min<int64_t>(call.dim("V"), kBlock)) + 8 * blocks;
   const double lse = call.has("lse") ? max_abs(call["lse"]) : max_abs(call["logits"]) + 32;
   const double terms = chain + 16 + 6 * logit_spread(call["logits"]);
-  double abs = kF32Roundoff * (terms + call.attr("z_loss") * (2 * lse * (terms + 2 * lse) + 3 * lse * lse));
+  double abs =
+      kF32Roundoff * (terms + call.attr("z_loss") * (2 * lse * (terms + 2 * lse) + 3 * lse * lse));
   if (call.attr("label_smoothing") > 0) abs += kF32Roundoff * chain * logit_spread(call["logits"]);
   return {abs, 4 * kF32Roundoff, 0,
-          "f32 throughout: the sum of exponentials errs by one block's additions (4096/8 + 8) and eight roundings a block, "
-          "exp and log by 2 ulp, the differences from the maximum and the target by 6 roundings of the spread of the "
-          "logits; z-loss doubles the error of lse times lse; the mean errs by the same additions times the spread"};
+          "f32 throughout: the sum of exponentials errs by one block's additions (4096/8 + 8) and "
+          "eight roundings a block, "
+          "exp and log by 2 ulp, the differences from the maximum and the target by 6 roundings of "
+          "the spread of the "
+          "logits; z-loss doubles the error of lse times lse; the mean errs by the same additions "
+          "times the spread"};
 }
 
 }  // namespace
 
 OpDef cross_entropy() {
   Expr T = Expr::sym("T"), V = Expr::sym("V");
-  return OpDef("loss", "cross_entropy", "negative log-likelihood of a target under the softmax of each row")
-      .out({.name = "loss", .shape = {T}, .dtypes = {DType::kF32},
-            .doc = "[T] loss of each row, not reduced; 0 where the target is ignore_index, NaN where a row is all -inf or "
+  return OpDef("loss", "cross_entropy",
+               "negative log-likelihood of a target under the softmax of each row")
+      .out({.name = "loss",
+            .shape = {T},
+            .dtypes = {DType::kF32},
+            .doc = "[T] loss of each row, not reduced; 0 where the target is ignore_index, NaN "
+                   "where a row is all -inf or "
                    "holds NaN"})
-      .out({.name = "lse", .shape = {T}, .dtypes = {DType::kF32}, .optional = true,
-            .doc = "[T] log-sum-exp of each counted row (natural), for the backward pass; 0 where ignored"})
-      .in({.name = "logits", .shape = {T, V}, .dtypes = kFloating, .doc = "[T, V]; -inf has probability 0"})
-      .in({.name = "targets", .shape = {T}, .dtypes = {DType::kI32}, .doc = "[T] a column, or ignore_index"})
-      .int_attr({.name = "ignore_index", .is_float = false, .default_value = -100,
+      .out({.name = "lse",
+            .shape = {T},
+            .dtypes = {DType::kF32},
+            .optional = true,
+            .doc = "[T] log-sum-exp of each counted row (natural), for the backward pass; 0 where "
+                   "ignored"})
+      .in({.name = "logits",
+           .shape = {T, V},
+           .dtypes = kFloating,
+           .doc = "[T, V]; -inf has probability 0"})
+      .in({.name = "targets",
+           .shape = {T},
+           .dtypes = {DType::kI32},
+           .doc = "[T] a column, or ignore_index"})
+      .int_attr({.name = "ignore_index",
+                 .is_float = false,
+                 .default_value = -100,
                  .doc = "the target of rows that do not count"})
-      .attr({.name = "label_smoothing", .default_value = 0, .min = 0, .max = 0.999, .has_range = true,
+      .attr({.name = "label_smoothing",
+             .default_value = 0,
+             .min = 0,
+             .max = 0.999,
+             .has_range = true,
              .doc = "share of the uniform distribution in the target"})
-      .attr({.name = "z_loss", .default_value = 0, .min = 0, .max = 1e6, .has_range = true,
+      .attr({.name = "z_loss",
+             .default_value = 0,
+             .min = 0,
+             .max = 1e6,
+             .has_range = true,
              .doc = "factor of lse^2, which keeps the logits near zero"})
       .needs(V >= 1, "a row needs at least one logit")
       .limit("V", (int64_t{1} << 31) - 1)
-      .index_range_or("targets", 0, V, Expr::sym("ignore_index"), "a target is a column of the logits, or ignore_index")
-      .source("torch.nn.functional.cross_entropy; online pass: Milakov and Gimelshein 2018, arXiv:1805.02867; z-loss: "
-              "Chowdhery et al. 2022, arXiv:2204.02311, section 5")
+      .index_range_or("targets", 0, V, Expr::sym("ignore_index"),
+                      "a target is a column of the logits, or ignore_index")
+      .source(
+          "torch.nn.functional.cross_entropy; online pass: Milakov and Gimelshein 2018, "
+          "arXiv:1805.02867; z-loss: "
+          "Chowdhery et al. 2022, arXiv:2204.02311, section 5")
       .reference(cross_entropy_ref)
-      .kernel({.name = "rows", .build = cross_entropy_rows,
-               .schedule = [](const Config&, const Env&, const TargetInfo&) {
-                 Schedule schedule = row_schedule();
-                 schedule.tile["BV"] = kBlock;  // read twice a block: 16 KB of f32 stay in the first cache
-                 return schedule;
-               }})
+      .kernel({.name = "rows",
+               .build = cross_entropy_rows,
+               .schedule =
+                   [](const Config&, const Env&, const TargetInfo&) {
+                     Schedule schedule = row_schedule();
+                     schedule.tile["BV"] =
+                         kBlock;  // read twice a block: 16 KB of f32 stay in the first cache
+                     return schedule;
+                   }})
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("V"));
         double outputs = (call.config.has("lse") ? 8.0 : 4.0) * static_cast<double>(call.dim("T"));
         return Cost{.flops = 6 * elements,
-                    .bytes = bytes_of(call, "logits", elements) + 4 * static_cast<double>(call.dim("T")) + outputs};
+                    .bytes = bytes_of(call, "logits", elements) +
+                             4 * static_cast<double>(call.dim("T")) + outputs};
       })
       .tolerance(cross_entropy_tolerance)
       .cases(R"(

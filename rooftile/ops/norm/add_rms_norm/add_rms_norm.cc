@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Residual add and RMSNorm in one pass: residual <- round(x + residual), out <- rms_norm(residual).
 //
-// The sum is rounded to the storage type before it is normalised, so that the result is that of the two operators
-// one after the other (vLLM's and FlashInfer's definition) and a later layer reads what was normalised here.
+// The sum is rounded to the storage type before it is normalised, so that the result is that of the
+// two operators one after the other (vLLM's and FlashInfer's definition) and a later layer reads
+// what was normalised here.
 #include "rooftile/ops/norm/rms_norm/rms_norm.h"
 #include "rooftile/ops/numerics.h"
 
@@ -17,15 +18,14 @@ namespace {
 
 void add_rms_norm_rows(Kernel& k, const Config& config) {
   Index T = k.dim("T"), H = k.dim("H");
-  Tile one = k.full({}, 1.0);
-  k.tiles({{"row", T}}, [&](Index row) {
-    Tile x = k.load(k["x"](row, all), "x");                                // [H]
-    Tile residual = k.load(k["residual"](row, all), "residual");           // [H]
-    Tile h = (x + residual).to(config.dtype("x")).named("h");              // [H], as stored
-    Tile r = reciprocal_rms(k, h, H, k.scalar("eps"));                     // [1]
-    Tile weight = k.load(k["weight"](all), "weight");                      // [H]
-    Tile gain = config.flag("weight_plus_one") ? weight + one : weight;
-    k.store(k["out"](row, all), h * r * gain);
+  k.tiles({"row", T}, [&](Index row) {
+    Tile x = k.load(k["x"](row, all), "x");                       // [H]
+    Tile residual = k.load(k["residual"](row, all), "residual");  // [H]
+    Tile h = (x + residual).to(config.dtype("x")).named("h");     // [H], as stored
+    Tile r = reciprocal_rms(k, h, H, k.scalar("eps"));            // [1]
+    Tile weight = k.load(k["weight"](all), "weight");             // [H]
+    if (config.flag("weight_plus_one")) weight = weight + 1.0;
+    k.store(k["out"](row, all), h * r * weight);
     k.store(k["residual"](row, all), h);
   });
 }
@@ -35,35 +35,56 @@ Tolerance add_rms_norm_tolerance(const RefCall& call) {
   double u = unit_roundoff(dtype);
   double rel = u + (sum_chain(call.dim("H")) / 2 + 10) * kF32Roundoff;
   return bounded(underflow_error(dtype), rel, call["out"],
-          "the rounded sum is the same in the reference (x + residual is exact in double, and f32 rounds it innocuously "
-          "before the storage type does, or is the storage type); then as rms_norm: one rounding to the stored type, "
-          "half the error of H/8 + 8 additions, ten f32 roundings");
+                 "the rounded sum is the same in the reference (x + residual is exact in double, "
+                 "and f32 rounds it innocuously "
+                 "before the storage type does, or is the storage type); then as rms_norm: one "
+                 "rounding to the stored type, "
+                 "half the error of H/8 + 8 additions, ten f32 roundings");
 }
 
 }  // namespace
 
 OpDef add_rms_norm() {
   Expr T = Expr::sym("T"), H = Expr::sym("H");
-  return OpDef("norm", "add_rms_norm", "add x to the residual stream in place and normalise the sum")
-      .out({.name = "out", .shape = {T, H}, .same_dtype_as = "x", .may_alias = {"x"},
+  return OpDef("norm", "add_rms_norm",
+               "add x to the residual stream in place and normalise the sum")
+      .out({.name = "out",
+            .shape = {T, H},
+            .same_dtype_as = "x",
+            .may_alias = {"x"},
             .doc = "[T, H] the normalised sum; may be x itself"})
-      .inout({.name = "residual", .shape = {T, H}, .same_dtype_as = "x",
+      .inout({.name = "residual",
+              .shape = {T, H},
+              .same_dtype_as = "x",
               .doc = "[T, H] replaced by x + residual, rounded to its type"})
-      .in({.name = "x", .shape = {T, H}, .dtypes = kFloating, .doc = "[T, H] what the last layer adds"})
+      .in({.name = "x",
+           .shape = {T, H},
+           .dtypes = kFloating,
+           .doc = "[T, H] what the last layer adds"})
       .in({.name = "weight", .shape = {H}, .same_dtype_as = "x", .doc = "[H] gain of each column"})
-      .attr({.name = "eps", .default_value = 1e-6, .min = 1e-30, .max = 1, .has_range = true,
+      .attr({.name = "eps",
+             .default_value = 1e-6,
+             .min = 1e-30,
+             .max = 1,
+             .has_range = true,
              .doc = "added to the mean square, inside the root"})
       .flag("weight_plus_one", false, "multiply by 1 + weight (Gemma's zero-centred weights)")
       .needs(H >= 1, "a row needs at least one element")
       .limit("H", (int64_t{1} << 31) - 1)
-      .source("Zhang and Sennrich 2019, arXiv:1910.07467; fused residual as in vLLM's fused_add_rms_norm")
+      .source(
+          "Zhang and Sennrich 2019, arXiv:1910.07467; fused residual as in vLLM's "
+          "fused_add_rms_norm")
       .reference(add_rms_norm_ref)
       .replaces({"add", "rms_norm"}, add_then_rms_norm)
-      .kernel({.name = "rows", .build = add_rms_norm_rows,
-               .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule({"h"}); }})
+      .kernel({.name = "rows",
+               .build = add_rms_norm_rows,
+               .schedule = [](const Config&, const Env&,
+                              const TargetInfo&) { return row_schedule({"h"}); }})
       .cost([](const RefCall& call) {
-        double rows = static_cast<double>(call.dim("T")), columns = static_cast<double>(call.dim("H"));
-        return Cost{.flops = 5 * rows * columns, .bytes = bytes_of(call, "x", 4 * rows * columns + columns)};
+        double rows = static_cast<double>(call.dim("T")),
+               columns = static_cast<double>(call.dim("H"));
+        return Cost{.flops = 5 * rows * columns,
+                    .bytes = bytes_of(call, "x", 4 * rows * columns + columns)};
       })
       .tolerance(add_rms_norm_tolerance)
       .cases(R"(

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LayerNorm: out = (x - mean) / sqrt(var + eps) * weight + bias, over each row, with the biased variance.
+// LayerNorm: out = (x - mean) / sqrt(var + eps) * weight + bias, over each row, with the biased
+// variance.
 //
-// Two passes of statistics. The first finds an approximate mean; the second sums the distances from it and their
-// squares, so that the correction of the mean is small and nothing cancels (mean >> deviation, pytorch#51102). Rows
-// that hold a value above 1e15 are worked on in units of 2^80: squares stay in f32's range (pytorch#178123).
+// Two passes of statistics. The first finds an approximate mean; the second sums the distances from
+// it and their squares, so that the correction of the mean is small and nothing cancels (mean >>
+// deviation, pytorch#51102). Rows that hold a value above 1e15 are worked on in units of 2^80:
+// squares stay in f32's range (pytorch#178123).
 #include "rooftile/ops/numerics.h"
 
 namespace rooftile::ops {
@@ -14,34 +16,36 @@ void layer_norm_ref(RefCall& call);
 
 namespace {
 
-constexpr double kLarge = 1e15;     // squares of smaller values, and sums of 2^31 of them, fit f32
-constexpr double kUnit = 0x1p-80;   // 2^128 * 2^-80 squared, times 2^31, fits too
+constexpr double kLarge = 1e15;    // squares of smaller values, and sums of 2^31 of them, fit f32
+constexpr double kUnit = 0x1p-80;  // 2^128 * 2^-80 squared, times 2^31, fits too
 constexpr double kSumUnit = 0x1p-32;
 
-// Row statistics in the row's own unit: x * unit - shift has mean `offset` and 1 / deviation `r`. All [1].
+// Row statistics in the row's own unit: x * unit - shift has mean `offset` and 1 / deviation `r`.
+// All [1].
 struct RowStatistics {
   Tile unit, shift, offset, r;
 };
 
 RowStatistics row_statistics(Kernel& k, const Tile& x, const Index& extent, const Tile& eps) {
   Tile count = k.index(extent).to(DType::kF32);
-  Tile small = reduce_max(abs(x)) < kLarge;                                      // false for NaN
+  Tile small = reduce_max(abs(x)) < kLarge;  // false for NaN
   Tile one = k.full({1}, 1.0);
   Tile unit = where_(small, one, k.full({1}, kUnit));
-  Tile mean = sum(x * kSumUnit) / count;                                         // in 2^32
+  Tile mean = sum(x * kSumUnit) / count;  // in 2^32
   Tile shift = mean * where_(small, k.full({1}, 1 / kSumUnit), k.full({1}, kUnit / kSumUnit));
-  Tile distance = x * unit - shift;                                              // [H]
+  Tile distance = x * unit - shift;  // [H]
   Tile offset = sum(distance) / count;
   Tile variance = max(sum(distance * distance) / count - offset * offset, 0.0);
-  // The floor keeps rows of equal huge values, whose variance and scaled eps are both zero, at 0 * finite.
+  // The floor keeps rows of equal huge values, whose variance and scaled eps are both zero, at 0 *
+  // finite.
   Tile r = rsqrt(variance + max(eps * (unit * unit), 0x1p-120));
   return {unit, shift, offset, r};
 }
 
 void layer_norm_rows(Kernel& k, const Config& config) {
   Index T = k.dim("T"), H = k.dim("H");
-  k.tiles({{"row", T}}, [&](Index row) {
-    Tile x = k.load(k["x"](row, all), "x");                                      // [H]
+  k.tiles({"row", T}, [&](Index row) {
+    Tile x = k.load(k["x"](row, all), "x");  // [H]
     RowStatistics s = row_statistics(k, x, H, k.scalar("eps"));
     Tile y = ((x * s.unit - s.shift) - s.offset) * s.r * k.load(k["weight"](all), "weight");
     if (config.has("bias")) y = y + k.load(k["bias"](all), "bias");
@@ -49,8 +53,8 @@ void layer_norm_rows(Kernel& k, const Config& config) {
   });
 }
 
-// With z = (x - mean) / deviation: z carries a relative error from r and an absolute one from the mean; both scale
-// with the largest |z * weight|, which shows in the reference as |out - bias|.
+// With z = (x - mean) / deviation: z carries a relative error from r and an absolute one from the
+// mean; both scale with the largest |z * weight|, which shows in the reference as |out - bias|.
 Tolerance layer_norm_tolerance(const RefCall& call) {
   const NdArray& out = call["out"];
   const int64_t columns = std::max<int64_t>(call.dim("H"), 1);
@@ -59,10 +63,13 @@ Tolerance layer_norm_tolerance(const RefCall& call) {
     double bias = call.has("bias") ? call["bias"].data[i % static_cast<size_t>(columns)] : 0.0;
     if (std::isfinite(out.data[i])) largest = std::max(largest, std::fabs(out.data[i] - bias));
   }
-  double abs = (sum_chain(columns) + 12) * kF32Roundoff * largest + underflow_error(call.config.dtype("x"));
+  double abs =
+      (sum_chain(columns) + 12) * kF32Roundoff * largest + underflow_error(call.config.dtype("x"));
   return bounded(abs, unit_roundoff(call.config.dtype("x")) + 2 * kF32Roundoff, out,
-                 "one rounding to the stored type, and an absolute error of (H/8 + 8 additions + 12 roundings) * 2^-24 "
-                 "times the largest |weight| or |out - bias|: the corrected mean errs by that share of the deviation, "
+                 "one rounding to the stored type, and an absolute error of (H/8 + 8 additions + "
+                 "12 roundings) * 2^-24 "
+                 "times the largest |weight| or |out - bias|: the corrected mean errs by that "
+                 "share of the deviation, "
                  "the variance by that share of itself");
 }
 
@@ -70,25 +77,41 @@ Tolerance layer_norm_tolerance(const RefCall& call) {
 
 OpDef layer_norm() {
   Expr T = Expr::sym("T"), H = Expr::sym("H");
-  return OpDef("norm", "layer_norm", "normalise each row to mean 0 and variance 1, then scale and shift it")
-      .out({.name = "out", .shape = {T, H}, .same_dtype_as = "x", .may_alias = {"x"},
+  return OpDef("norm", "layer_norm",
+               "normalise each row to mean 0 and variance 1, then scale and shift it")
+      .out({.name = "out",
+            .shape = {T, H},
+            .same_dtype_as = "x",
+            .may_alias = {"x"},
             .doc = "[T, H]; may be x itself"})
       .in({.name = "x", .shape = {T, H}, .dtypes = kFloating, .doc = "[T, H] rows to normalise"})
       .in({.name = "weight", .shape = {H}, .same_dtype_as = "x", .doc = "[H] gain of each column"})
-      .in({.name = "bias", .shape = {H}, .same_dtype_as = "x", .optional = true,
+      .in({.name = "bias",
+           .shape = {H},
+           .same_dtype_as = "x",
+           .optional = true,
            .doc = "[H] added to each column; absent: none"})
-      .attr({.name = "eps", .default_value = 1e-5, .min = 1e-30, .max = 1, .has_range = true,
+      .attr({.name = "eps",
+             .default_value = 1e-5,
+             .min = 1e-30,
+             .max = 1,
+             .has_range = true,
              .doc = "added to the variance, inside the root"})
       .needs(H >= 1, "a row needs at least one element")
       .limit("H", (int64_t{1} << 31) - 1)
-      .source("Ba, Kiros and Hinton 2016, arXiv:1607.06450; biased variance as in torch.nn.LayerNorm")
+      .source(
+          "Ba, Kiros and Hinton 2016, arXiv:1607.06450; biased variance as in torch.nn.LayerNorm")
       .reference(layer_norm_ref)
-      .kernel({.name = "rows", .build = layer_norm_rows,
-               .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel(
+          {.name = "rows",
+           .build = layer_norm_rows,
+           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
       .cost([](const RefCall& call) {
-        double rows = static_cast<double>(call.dim("T")), columns = static_cast<double>(call.dim("H"));
+        double rows = static_cast<double>(call.dim("T")),
+               columns = static_cast<double>(call.dim("H"));
         double vectors = call.config.has("bias") ? 2 : 1;
-        return Cost{.flops = 8 * rows * columns, .bytes = bytes_of(call, "x", (2 * rows + vectors) * columns)};
+        return Cost{.flops = 8 * rows * columns,
+                    .bytes = bytes_of(call, "x", (2 * rows + vectors) * columns)};
       })
       .tolerance(layer_norm_tolerance)
       .cases(R"(

@@ -16,7 +16,8 @@ void layer_norm_ref(RefCall& call) {
   for (int64_t t = 0; t < rows; ++t) {
     double mean = 0, variance = 0;
     for (int64_t h = 0; h < columns; ++h) mean += x({t, h}) / count;
-    for (int64_t h = 0; h < columns; ++h) variance += (x({t, h}) - mean) * (x({t, h}) - mean) / count;
+    for (int64_t h = 0; h < columns; ++h)
+      variance += (x({t, h}) - mean) * (x({t, h}) - mean) / count;
     const double root = std::sqrt(variance + call.attr("eps"));
     for (int64_t h = 0; h < columns; ++h)
       out({t, h}) = (x({t, h}) - mean) / root * weight({h}) + (bias ? (*bias)({h}) : 0.0);

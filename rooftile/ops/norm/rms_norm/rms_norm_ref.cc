@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Float64 reference of rms_norm. A double holds the square of every float, so that no scaling is needed.
+// Float64 reference of rms_norm. A double holds the square of every float, so that no scaling is
+// needed.
 #include <cmath>
 
 #include "rooftile/ops/op_def.h"
