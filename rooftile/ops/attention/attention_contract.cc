@@ -147,8 +147,8 @@ void prefill_inputs(RefCall& call, uint64_t seed) {
     cu.data.front() = 0;
     if (cu.data.size() > 3) {
       const size_t empty = 1 + random() % (cu.data.size() - 2);
-      cu.data[empty] = empty + 2 == cu.data.size() ? static_cast<double>(total)
-                                                   : cu.data[empty - 1];
+      cu.data[empty] =
+          empty + 2 == cu.data.size() ? static_cast<double>(total) : cu.data[empty - 1];
     }
     return cu;
   };
@@ -184,7 +184,8 @@ void decode_inputs(RefCall& call, uint64_t seed) {
         if (left <= 0) continue;
         const int64_t id = pages[next++ % pages.size()];
         table({b, page}) = static_cast<double>(id);
-        for (int64_t s = 0; s < std::min(left, S); ++s) used[static_cast<size_t>(id * S + s)] = true;
+        for (int64_t s = 0; s < std::min(left, S); ++s)
+          used[static_cast<size_t>(id * S + s)] = true;
       }
   } else {
     for (int64_t b = 0; b < B; ++b)

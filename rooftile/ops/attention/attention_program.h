@@ -27,7 +27,8 @@ std::vector<dsl::Tile> empty_state(dsl::Kernel& k, const Expr& rows, const Expr&
 // Logits from q k^T: scale, soft cap, change of base.
 dsl::Tile logits(dsl::Kernel& k, const Config& config, const dsl::Tile& qk);
 
-// m with 0 in place of -inf: what exponents are taken relative to, so that -inf - -inf never occurs.
+// m with 0 in place of -inf: what exponents are taken relative to, so that -inf - -inf never
+// occurs.
 dsl::Tile finite_base(const dsl::Tile& m);
 
 // The state after the keys with these logits [rows, keys] and values v [keys, D]. Labels "p" and

@@ -102,8 +102,8 @@ Tolerance gemm_tolerance(const RefCall& call) {
   const auto K = static_cast<double>(call.dim("K"));
   const bool b_is_kn = call.config.flag("layout") == 1;
   // |sum_k a b| and sum_k |a||b| are at most ||a|| ||b|| (Cauchy-Schwarz).
-  const double product = std::abs(alpha) * largest_row_norm(call["a"]) *
-                         largest_row_norm(call["b"], !b_is_kn);
+  const double product =
+      std::abs(alpha) * largest_row_norm(call["a"]) * largest_row_norm(call["b"], !b_is_kn);
   double magnitude = product;
   if (call.has("bias")) magnitude += max_abs(call["bias"]);
   if (call.has("c")) magnitude += std::abs(beta) * max_abs(call["c"]);
@@ -113,8 +113,8 @@ Tolerance gemm_tolerance(const RefCall& call) {
   tol.rel = unit_roundoff(d) + 0x1p-22;
   const double result = euclidean_norm(call["d"]);
   const double whole = exact_sums ? 0.0
-                                  : 1.13 * sum_error(K) * std::abs(alpha) * euclidean_norm(call["a"]) *
-                                        euclidean_norm(call["b"]);
+                                  : 1.13 * sum_error(K) * std::abs(alpha) *
+                                        euclidean_norm(call["a"]) * euclidean_norm(call["b"]);
   const double slack = 16 * 0x1p-24 * magnitude * std::sqrt(static_cast<double>(call["d"].numel()));
   tol.norm = unit_roundoff(d) + (result > 0 ? (whole + slack) / result : 1.0);
   tol.why =

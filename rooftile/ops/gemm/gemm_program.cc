@@ -37,14 +37,14 @@ Tile activate(const Tile& x, int64_t activation) {
 
 namespace {
 
-dsl::Region region(const Kernel& k, std::string_view tensor, const std::vector<Expr>& lead,
-                   std::vector<DimArg> last) {
+dsl::Region region(std::string tensor, const std::vector<Expr>& lead, std::vector<DimArg> last) {
   std::vector<DimArg> dims(lead.begin(), lead.end());
   dims.insert(dims.end(), last.begin(), last.end());
-  return {k[tensor].name(), std::move(dims)};
+  return {std::move(tensor), std::move(dims)};
 }
 
-// alpha * sum where alpha = 0 stands for "no product at all": a NaN in A or B must not come through.
+// alpha * sum where alpha = 0 stands for "no product at all": a NaN in A or B must not come
+// through.
 Tile scaled(Kernel& k, const Tile& sum) {
   Tile alpha = k.scalar("alpha");
   return where_(eq(alpha, 0.0), k.zeros({}), sum.to(DType::kF32) * alpha);
@@ -62,7 +62,7 @@ Tile integer_epilogue(Kernel& k, const Config& config, const ResultBlock& at, co
   if (config.has("bias")) y = y + k.load(k["bias"](dsl::new_axis, at.columns), "bias");
   if (config.flag("activation") == kActRelu) y = max(y, 0.0);
   if (!config.has("c")) return y;
-  Tile c = k.load(region(k, "c", at.lead, {at.rows, at.columns}), "c");
+  Tile c = k.load(region("c", at.lead, {at.rows, at.columns}), "c");
   Tile beta = k.scalar("beta");
   Tile term = where_(eq(beta, 1.0), c, (beta * c.to(DType::kF32)).to(DType::kI32));
   return where_(eq(beta, 0.0), y, y + term);
@@ -73,7 +73,7 @@ Tile float_epilogue(Kernel& k, const Config& config, const ResultBlock& at, cons
   if (config.has("bias")) y = y + k.load(k["bias"](dsl::new_axis, at.columns), "bias");
   y = activate(y, config.flag("activation"));
   if (config.has("c"))
-    y = with_residual(k, y, k.load(region(k, "c", at.lead, {at.rows, at.columns}), "c"));
+    y = with_residual(k, y, k.load(region("c", at.lead, {at.rows, at.columns}), "c"));
   return y;
 }
 
@@ -105,9 +105,9 @@ Tile blocked_product(Kernel& k, const Config& config, const ResultBlock& at, con
   Tile zero = k.full({at.rows.extent, at.columns.extent}, 0.0, sum_dtype);
   return k.loop("kk", 0, K, depth, {zero}, [&](Index kk, std::vector<Tile> sum) {
     const Range deep = dsl::range(kk, min(depth, K - kk));
-    Tile a = k.load(region(k, "a", at.lead, {at.rows, deep}), "a");  // [BM, BK]
-    Tile b = b_is_kn ? k.load(region(k, "b", at.lead, {deep, at.columns}), "b")
-                     : k.load(region(k, "b", at.lead, {at.columns, deep}), "b").t();  // [BK, BN]
+    Tile a = k.load(region("a", at.lead, {at.rows, deep}), "a");  // [BM, BK]
+    Tile b = b_is_kn ? k.load(region("b", at.lead, {deep, at.columns}), "b")
+                     : k.load(region("b", at.lead, {at.columns, deep}), "b").t();  // [BK, BN]
     return std::vector<Tile>{mma(a, b, sum[0], "mm")};
   })[0];
 }
@@ -115,7 +115,7 @@ Tile blocked_product(Kernel& k, const Config& config, const ResultBlock& at, con
 void store_with_epilogue(Kernel& k, const Config& config, const ResultBlock& at, const Tile& sum) {
   Tile y = config.dtype("d") == DType::kI32 ? integer_epilogue(k, config, at, sum)
                                             : float_epilogue(k, config, at, sum);
-  k.store(region(k, "d", at.lead, {at.rows, at.columns}), y);
+  k.store(region("d", at.lead, {at.rows, at.columns}), y);
 }
 
 bool is_small_m(const Env& dims) { return dims.at("M") <= 16; }

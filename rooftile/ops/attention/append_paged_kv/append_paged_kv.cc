@@ -64,12 +64,15 @@ OpDef append_paged_kv() {
       .kernel({.name = "tokens", .build = append_tokens, .schedule = append_schedule})
       .inputs(append_paged_kv_inputs)
       .cost([](const RefCall& call) {
-        const auto T = static_cast<double>(call.dim("T"));
+        const auto tokens = static_cast<double>(call.dim("T"));
         const auto row = static_cast<double>(call.dim("Hkv") * call.dim("D"));
         return Cost{.flops = 0,
-                    .bytes = bytes_of(call, "k_new", 4 * T * row) + bytes_of(call, "slot_mapping", T)};
+                    .bytes = bytes_of(call, "k_new", 4 * tokens * row) +
+                             bytes_of(call, "slot_mapping", tokens)};
       })
-      .tolerance([](const RefCall&) { return Tolerance{0, 0, 0, "a copy: exact"}; })
+      .tolerance([](const RefCall&) {
+        return Tolerance{0, 0, 0, "a copy: exact"};
+      })
       .cases(R"(
 T=1 P=1 S=1 Hkv=1 D=8 : smoke,ci
 T=0 P=2 S=4 Hkv=2 D=16 : smoke,ci

@@ -50,9 +50,9 @@ std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const 
   return k.loop("j", begin, end, BN, empty_state(k, G, k.dim("D")),
                 [&](Index j, std::vector<Tile> state) {
                   const Index count = min(BN, end - j);
-                  Tile keys = cache.load("k", j, count);                          // [BN, D]
-                  Tile v = cache.load("v", j, count);                             // [BN, D]
-                  Tile scores = logits(k, config, mma(q, keys.t(), "qk"));        // [G, BN]
+                  Tile keys = cache.load("k", j, count);                    // [BN, D]
+                  Tile v = cache.load("v", j, count);                       // [BN, D]
+                  Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
                   return softmax_step(state, scores, v, "");
                 });
 }
@@ -96,11 +96,11 @@ void split(Kernel& k, const Config& config) {
   });
   k.tiles({{"b", B}, {"h", Hq}}, [&](std::vector<Index> at) {
     const Index b = at[0], h = at[1];
-    Tile m = k.load(part_m(b, h, all, all));                    // [SPLITS, 1]
-    Tile largest = reduce_max(m, 0);                            // [1, 1]
-    Tile weight = exp2(m - finite_base(largest));               // [SPLITS, 1]
-    Tile l = sum(weight * k.load(part_l(b, h, all, all)), 0);   // [1, 1]
-    Tile o = sum(weight * k.load(part_o(b, h, all, all)), 0);   // [1, D]
+    Tile m = k.load(part_m(b, h, all, all));                   // [SPLITS, 1]
+    Tile largest = reduce_max(m, 0);                           // [1, 1]
+    Tile weight = exp2(m - finite_base(largest));              // [SPLITS, 1]
+    Tile l = sum(weight * k.load(part_l(b, h, all, all)), 0);  // [1, 1]
+    Tile o = sum(weight * k.load(part_o(b, h, all, all)), 0);  // [1, D]
     Tile sink;
     if (config.has("sink")) sink = k.load(k["sink"](h), "sink");
     const Range head = dsl::range(h, 1);

@@ -57,8 +57,8 @@ class QueryBlock {
     const Index top = rows_.begin + shift, bottom = top + rows_.extent - 1;
     const Index begin = max(top - left, Expr(0)) / BN_;
     const Index full_begin = ceil_div(max(bottom - left, Expr(0)), BN_);
-    const Index full_end = select(top + right + 1 >= seq_.k_len, ceil_div(seq_.k_len, BN_),
-                                  (top + right + 1) / BN_);
+    const Index full_end =
+        select(top + right + 1 >= seq_.k_len, ceil_div(seq_.k_len, BN_), (top + right + 1) / BN_);
     const Index end = ceil_div(min(seq_.k_len, bottom + right + 1), BN_);
     state = walk("_left", begin, min(full_begin, end), Edges::kBoth, state);
     state = walk("", full_begin, full_end, Edges::kNone, state);
@@ -140,9 +140,8 @@ void packed_sequences(Kernel& k, const Config& config) {
     const Index b = owner.at(t), i = t - start(b);
     const Sequence seq = {cu_q.at(b), cu_q.at(b + 1) - cu_q.at(b), cu_k.at(b),
                           cu_k.at(b + 1) - cu_k.at(b)};
-    k.when(i * BM < seq.q_len, [&] {
-      QueryBlock(k, config, seq, i, at[0] * G + at[1], at[0]).run();
-    });
+    k.when(i * BM < seq.q_len,
+           [&] { QueryBlock(k, config, seq, i, at[0] * G + at[1], at[0]).run(); });
   });
 }
 
@@ -227,14 +226,17 @@ OpDef attention_prefill() {
       .limit("Tq", kMaxTokens)
       .limit("Tk", kMaxTokens)
       .refuse(refuse_prefill)
-      .source("Milakov and Gimelshein 2018 (online softmax), arXiv:1805.02867; Dao et al. 2022, "
-              "FlashAttention, arXiv:2205.14135; window and mask conventions of FlashAttention 2.1")
+      .source(
+          "Milakov and Gimelshein 2018 (online softmax), arXiv:1805.02867; Dao et al. 2022, "
+          "FlashAttention, arXiv:2205.14135; window and mask conventions of FlashAttention 2.1")
       .reference(attention_prefill_ref)
       .kernel({.name = "packed",
                .build = packed_sequences,
                .schedule = prefill_schedule,
                .applies = [](const Config& config, const Env&) { return config.has("cu_q"); }})
-      .kernel({.name = "one", .build = one_sequence, .schedule = prefill_schedule,
+      .kernel({.name = "one",
+               .build = one_sequence,
+               .schedule = prefill_schedule,
                .applies = [](const Config& config, const Env&) { return !config.has("cu_q"); }})
       .inputs(prefill_inputs)
       .cost(prefill_cost)

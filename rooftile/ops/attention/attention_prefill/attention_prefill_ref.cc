@@ -15,9 +15,8 @@ void attend(RefCall& call, const Span& seq, int64_t head, int64_t i) {
   const int64_t D = call.dim("D"), Hq = call.dim("Hq"), Hkv = call.dim("Hkv");
   const int64_t kv_head = head / (Hq / Hkv);
   const auto left = static_cast<int64_t>(call.attr("window_left"));
-  const auto right = call.config.flag("causal") != 0
-                         ? 0
-                         : static_cast<int64_t>(call.attr("window_right"));
+  const auto right =
+      call.config.flag("causal") != 0 ? 0 : static_cast<int64_t>(call.attr("window_right"));
   const int64_t at = i + seq.k_len - seq.q_len;  // the query's position among the keys
   const NdArray &k = call["k"], &v = call["v"];
   RowAttention row;
@@ -33,8 +32,7 @@ void attend(RefCall& call, const Span& seq, int64_t head, int64_t i) {
   row.v = [&](int64_t key) {
     return &v.data[static_cast<size_t>(((seq.k_begin + key) * Hkv + kv_head) * D)];
   };
-  const double lse =
-      row(&call["o"].data[static_cast<size_t>(((seq.q_begin + i) * Hq + head) * D)]);
+  const double lse = row(&call["o"].data[static_cast<size_t>(((seq.q_begin + i) * Hq + head) * D)]);
   if (call.has("lse")) call["lse"]({head, seq.q_begin + i}) = lse;
 }
 

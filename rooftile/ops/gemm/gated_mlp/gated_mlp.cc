@@ -28,7 +28,7 @@ void gated_mlp_tiles(Kernel& k, const Config& config) {
     const Tile zero = k.zeros({rows.extent, columns.extent});
     auto sums = k.loop("kk", 0, K, BK, {zero, zero}, [&](Index kk, std::vector<Tile> sum) {
       const dsl::Range deep = dsl::range(kk, min(BK, K - kk));
-      Tile x = k.load(k["x"](rows, deep), "x");                     // [BM, BK]
+      Tile x = k.load(k["x"](rows, deep), "x");                      // [BM, BK]
       Tile gate = k.load(k["w_gate"](columns, deep), "w_gate").t();  // [BK, BN]
       Tile up = k.load(k["w_up"](columns, deep), "w_up").t();        // [BK, BN]
       return std::vector<Tile>{mma(x, gate, sum[0], "mm_gate"), mma(x, up, sum[1], "mm_up")};
@@ -46,8 +46,8 @@ Schedule small_m(const Config& config, const Env& dims, const TargetInfo& target
 
 // Two sums a block: half the width of a plain product keeps them in the same cache.
 Schedule large_m(const Config& config, const Env& dims, const TargetInfo& target) {
-  Schedule s = large_m_schedule(dims, dims.at("I"), config.dtype("x"),
-                                config.flag("packed_b") != 0, kWeights, target);
+  Schedule s = large_m_schedule(dims, dims.at("I"), config.dtype("x"), config.flag("packed_b") != 0,
+                                kWeights, target);
   s.tile["BN"] = std::max<int64_t>(s.tile["BN"] / 2 / 32 * 32, 32);
   return s;
 }
@@ -63,10 +63,10 @@ Tolerance gated_mlp_tolerance(const RefCall& call) {
   const GatePair pair = gate_and_up_f64(call);
   const double largest_gate = max_abs(pair.activated), largest_up = max_abs(pair.up);
   const double x_norm = largest_row_norm(call["x"]);
-  const double gate_error = sum_error(static_cast<double>(call.dim("K"))) * x_norm *
-                            largest_row_norm(call["w_gate"]);
-  const double up_error = sum_error(static_cast<double>(call.dim("K"))) * x_norm *
-                          largest_row_norm(call["w_up"]);
+  const double gate_error =
+      sum_error(static_cast<double>(call.dim("K"))) * x_norm * largest_row_norm(call["w_gate"]);
+  const double up_error =
+      sum_error(static_cast<double>(call.dim("K"))) * x_norm * largest_row_norm(call["w_up"]);
   const double u = unit_roundoff(call.config.dtype("x"));
   Tolerance tol;
   tol.abs = 1.13 * gate_error * largest_up + up_error * largest_gate +
@@ -74,8 +74,8 @@ Tolerance gated_mlp_tolerance(const RefCall& call) {
   tol.rel = u + 16 * kF32Roundoff;
   // The same bound element by element, summed up in the norm.
   const double result = euclidean_norm(call["out"]);
-  const double carried = 1.13 * gate_error * euclidean_norm(pair.up) +
-                         up_error * euclidean_norm(pair.activated);
+  const double carried =
+      1.13 * gate_error * euclidean_norm(pair.up) + up_error * euclidean_norm(pair.activated);
   tol.norm = tol.rel + (result > 0 ? carried / result : 0.0);
   tol.why =
       "half an ulp of out; each product's f32 sum min(K, 8 sqrt K) 2^-24 ||x|| ||w||, carried "

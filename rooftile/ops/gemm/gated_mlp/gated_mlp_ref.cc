@@ -22,7 +22,8 @@ GatePair gate_and_up_f64(const RefCall& call) {
 void gated_mlp_ref(RefCall& call) {
   const GatePair pair = gate_and_up_f64(call);
   NdArray& out = call["out"];
-  for (size_t i = 0; i < out.data.size(); ++i) out.data[i] = pair.activated.data[i] * pair.up.data[i];
+  for (size_t i = 0; i < out.data.size(); ++i)
+    out.data[i] = pair.activated.data[i] * pair.up.data[i];
 }
 
 }  // namespace rooftile::ops

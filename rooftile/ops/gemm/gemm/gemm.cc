@@ -39,8 +39,9 @@ OpDef gemm() {
   OpDef op("gemm", "gemm", "matrix product with bias, activation and residual");
   declare_gemm(op, {});
   op.flag("packed_b", false, "b was packed beforehand for this machine (weights used many times)")
-      .source("PyTorch Linear with a cuBLASLt-style epilogue; order: scale, bias, activation, "
-              "residual, cast")
+      .source(
+          "PyTorch Linear with a cuBLASLt-style epilogue; order: scale, bias, activation, "
+          "residual, cast")
       .reference(gemm_ref)
       .kernel({.name = "small_m",
                .build = gemm_tiles,

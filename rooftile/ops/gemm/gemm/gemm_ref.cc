@@ -7,8 +7,8 @@ namespace rooftile::ops {
 void gemm_ref(RefCall& call) {
   const int64_t M = call.dim("M"), N = call.dim("N"), K = call.dim("K");
   double* d = call["d"].data.data();
-  matmul_f64(call["a"].data.data(), call["b"].data.data(), call.config.flag("layout") == 1, M, N,
-             K, d);
+  matmul_f64(call["a"].data.data(), call["b"].data.data(), call.config.flag("layout") == 1, M, N, K,
+             d);
   epilogue_f64(call, call.has("c") ? call["c"].data.data() : nullptr, M, N, d);
 }
 

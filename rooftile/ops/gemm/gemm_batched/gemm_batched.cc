@@ -27,9 +27,8 @@ void gemm_batched_tiles(dsl::Kernel& k, const Config& config) {
 // where it is used: there is no phase before that could know which products share it.
 Schedule batched_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   const DType dtype = config.dtype("a");
-  Schedule s = is_small_m(dims)
-                   ? small_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target)
-                   : large_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target);
+  Schedule s = is_small_m(dims) ? small_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target)
+                                : large_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target);
   s.operand["b"] = OperandForm::kPack;
   return s;
 }
