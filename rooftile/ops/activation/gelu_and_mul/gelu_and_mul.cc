@@ -80,22 +80,22 @@ OpDef gelu_and_mul() {
       })
       .tolerance(gelu_and_mul_tolerance)
       .cases(R"(
-        T=1 H=1 smoke
-        T=1 H=1 approximate=tanh smoke
-        T=0 H=16 smoke
-        T=3 H=0 approximate=tanh smoke
-        T=3 H=7 smoke
-        T=2 H=15 dtype=f16 approximate=tanh smoke
-        T=5 H=33 dtype=f32 smoke
-        T=7 H=769 approximate=tanh smoke
-        T=2 H=1025 dtype=f32 approximate=tanh smoke
-        T=16 H=4096 ci
-        T=9 H=11008 dtype=f16 ci
-        T=5 H=16384 dtype=f32 approximate=tanh ci
-        T=1 H=16384 approximate=tanh llm
-        T=4096 H=4096 approximate=tanh llm
-        T=4096 H=4096 llm
-        T=257 H=1031 full
+        T=1 H=1 : smoke
+        T=1 H=1 approximate=tanh : smoke
+        T=0 H=16 : smoke
+        T=3 H=0 approximate=tanh : smoke
+        T=3 H=7 : smoke
+        T=2 H=15 dtype=f16 approximate=tanh : smoke
+        T=5 H=33 dtype=f32 : smoke
+        T=7 H=769 approximate=tanh : smoke
+        T=2 H=1025 dtype=f32 approximate=tanh : smoke
+        T=16 H=4096 : ci
+        T=9 H=11008 dtype=f16 : ci
+        T=5 H=16384 dtype=f32 approximate=tanh : ci
+        T=1 H=16384 approximate=tanh : llm
+        T=4096 H=4096 approximate=tanh : llm
+        T=4096 H=4096 : llm
+        T=257 H=1031 : full
       )");
 }
 

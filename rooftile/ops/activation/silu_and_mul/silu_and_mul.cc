@@ -54,23 +54,23 @@ OpDef silu_and_mul() {
       })
       .tolerance(silu_and_mul_tolerance)
       .cases(R"(
-        T=1 H=1 smoke
-        T=0 H=16 smoke
-        T=3 H=0 smoke
-        T=3 H=7 smoke
-        T=2 H=15 dtype=f16 smoke
-        T=5 H=33 dtype=f32 smoke
-        T=7 H=769 smoke
-        T=2 H=1025 dtype=f32 smoke
-        T=16 H=4096 ci
-        T=9 H=11008 dtype=f16 ci
-        T=5 H=14336 dtype=f32 ci
-        T=1 H=14336 llm
-        T=16 H=14336 llm
-        T=4096 H=4096 llm
-        T=512 H=4864 llm
-        T=257 H=1031 full
-        T=1000 H=5120 dtype=f32 full
+        T=1 H=1 : smoke
+        T=0 H=16 : smoke
+        T=3 H=0 : smoke
+        T=3 H=7 : smoke
+        T=2 H=15 dtype=f16 : smoke
+        T=5 H=33 dtype=f32 : smoke
+        T=7 H=769 : smoke
+        T=2 H=1025 dtype=f32 : smoke
+        T=16 H=4096 : ci
+        T=9 H=11008 dtype=f16 : ci
+        T=5 H=14336 dtype=f32 : ci
+        T=1 H=14336 : llm
+        T=16 H=14336 : llm
+        T=4096 H=4096 : llm
+        T=512 H=4864 : llm
+        T=257 H=1031 : full
+        T=1000 H=5120 dtype=f32 : full
       )");
 }
 

@@ -75,19 +75,19 @@ OpDef embedding() {
       })
       .inputs(embedding_inputs)
       .cases(R"(
-        T=1 V=1 H=1 smoke
-        T=0 V=4 H=8 smoke
-        T=3 V=2 H=7 smoke
-        T=5 V=3 H=33 dtype=f32 ids=i64 smoke
-        T=9 V=3 H=17 zero_out_of_range=1 smoke
-        T=5 V=0 H=17 zero_out_of_range=1 dtype=f16 smoke
-        T=7 V=11 H=769 ids=i64 zero_out_of_range=1 smoke
-        T=64 V=1000 H=896 ci
-        T=16 V=1000 H=4096 dtype=f32 ids=i64 ci
-        T=1 V=32000 H=4096 llm
-        T=16 V=32000 H=4096 llm
-        T=4096 V=32000 H=4096 llm
-        T=512 V=151936 H=896 llm
+        T=1 V=1 H=1 : smoke
+        T=0 V=4 H=8 : smoke
+        T=3 V=2 H=7 : smoke
+        T=5 V=3 H=33 dtype=f32 ids=i64 : smoke
+        T=9 V=3 H=17 zero_out_of_range=1 : smoke
+        T=5 V=0 H=17 zero_out_of_range=1 dtype=f16 : smoke
+        T=7 V=11 H=769 ids=i64 zero_out_of_range=1 : smoke
+        T=64 V=1000 H=896 : ci
+        T=16 V=1000 H=4096 dtype=f32 ids=i64 : ci
+        T=1 V=32000 H=4096 : llm
+        T=16 V=32000 H=4096 : llm
+        T=4096 V=32000 H=4096 : llm
+        T=512 V=151936 H=896 : llm
       )");
 }
 

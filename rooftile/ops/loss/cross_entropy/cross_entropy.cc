@@ -176,22 +176,22 @@ OpDef cross_entropy() {
       })
       .tolerance(cross_entropy_tolerance)
       .cases(R"(
-        T=1 V=1 smoke
-        T=0 V=16 smoke
-        T=3 V=7 lse=1 smoke
-        T=9 V=15 dtype=f16 label_smoothing=0.1 smoke
-        T=20 V=33 dtype=f32 lse=1 z_loss=0.0001 smoke
-        T=7 V=769 dtype=f32 label_smoothing=0.2 z_loss=0.01 lse=1 smoke
-        T=4 V=4096 smoke
-        T=3 V=4097 dtype=f32 lse=1 smoke
-        T=5 V=8200 ignore_index=3 smoke
-        T=16 V=32000 lse=1 ci
-        T=9 V=50257 dtype=f16 label_smoothing=0.1 ci
-        T=3 V=128256 dtype=f32 z_loss=0.0001 lse=1 ci
-        T=512 V=32000 llm
-        T=256 V=128256 lse=1 llm
-        T=128 V=128256 dtype=f32 llm
-        T=64 V=151936 full
+        T=1 V=1 : smoke
+        T=0 V=16 : smoke
+        T=3 V=7 lse=1 : smoke
+        T=9 V=15 dtype=f16 label_smoothing=0.1 : smoke
+        T=20 V=33 dtype=f32 lse=1 z_loss=0.0001 : smoke
+        T=7 V=769 dtype=f32 label_smoothing=0.2 z_loss=0.01 lse=1 : smoke
+        T=4 V=4096 : smoke
+        T=3 V=4097 dtype=f32 lse=1 : smoke
+        T=5 V=8200 ignore_index=3 : smoke
+        T=16 V=32000 lse=1 : ci
+        T=9 V=50257 dtype=f16 label_smoothing=0.1 : ci
+        T=3 V=128256 dtype=f32 z_loss=0.0001 lse=1 : ci
+        T=512 V=32000 : llm
+        T=256 V=128256 lse=1 : llm
+        T=128 V=128256 dtype=f32 : llm
+        T=64 V=151936 : full
       )");
 }
 

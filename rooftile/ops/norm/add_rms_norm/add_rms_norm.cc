@@ -88,24 +88,24 @@ OpDef add_rms_norm() {
       })
       .tolerance(add_rms_norm_tolerance)
       .cases(R"(
-        T=1 H=1 smoke
-        T=0 H=8 smoke
-        T=3 H=7 smoke
-        T=2 H=31 dtype=f16 smoke
-        T=5 H=33 dtype=f32 smoke
-        T=4 H=64 weight_plus_one=1 smoke
-        T=7 H=769 smoke
-        T=2 H=1025 dtype=f32 smoke
-        T=16 H=4096 ci
-        T=64 H=3072 dtype=f16 ci
-        T=3 H=16384 ci
-        T=3 H=65536 ci
-        T=1 H=4096 llm
-        T=16 H=4096 llm
-        T=4096 H=4096 llm
-        T=512 H=896 llm
-        T=257 H=1031 full
-        T=1000 H=5120 dtype=f32 full
+        T=1 H=1 : smoke
+        T=0 H=8 : smoke
+        T=3 H=7 : smoke
+        T=2 H=31 dtype=f16 : smoke
+        T=5 H=33 dtype=f32 : smoke
+        T=4 H=64 weight_plus_one=1 : smoke
+        T=7 H=769 : smoke
+        T=2 H=1025 dtype=f32 : smoke
+        T=16 H=4096 : ci
+        T=64 H=3072 dtype=f16 : ci
+        T=3 H=16384 : ci
+        T=3 H=65536 : ci
+        T=1 H=4096 : llm
+        T=16 H=4096 : llm
+        T=4096 H=4096 : llm
+        T=512 H=896 : llm
+        T=257 H=1031 : full
+        T=1000 H=5120 dtype=f32 : full
       )");
 }
 

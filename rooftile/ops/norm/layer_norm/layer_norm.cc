@@ -115,25 +115,25 @@ OpDef layer_norm() {
       })
       .tolerance(layer_norm_tolerance)
       .cases(R"(
-        T=1 H=1 smoke
-        T=1 H=1 dtype=f32 bias=1 smoke
-        T=0 H=16 smoke
-        T=3 H=7 bias=1 smoke
-        T=2 H=15 dtype=f16 smoke
-        T=5 H=33 dtype=f32 bias=1 smoke
-        T=7 H=769 bias=1 smoke
-        T=7 H=129 dtype=f16 bias=1 smoke
-        T=2 H=1025 eps=0.1 dtype=f32 smoke
-        T=16 H=4096 bias=1 ci
-        T=64 H=3072 dtype=f16 bias=1 ci
-        T=33 H=5120 dtype=f32 ci
-        T=3 H=65536 bias=1 ci
-        T=1 H=4096 bias=1 llm
-        T=4096 H=4096 bias=1 llm
-        T=4096 H=1024 bias=1 dtype=f32 llm
-        T=512 H=768 bias=1 llm
-        T=257 H=1031 full
-        T=1000 H=5120 bias=1 dtype=f16 full
+        T=1 H=1 : smoke
+        T=1 H=1 dtype=f32 bias=1 : smoke
+        T=0 H=16 : smoke
+        T=3 H=7 bias=1 : smoke
+        T=2 H=15 dtype=f16 : smoke
+        T=5 H=33 dtype=f32 bias=1 : smoke
+        T=7 H=769 bias=1 : smoke
+        T=7 H=129 dtype=f16 bias=1 : smoke
+        T=2 H=1025 eps=0.1 dtype=f32 : smoke
+        T=16 H=4096 bias=1 : ci
+        T=64 H=3072 dtype=f16 bias=1 : ci
+        T=33 H=5120 dtype=f32 : ci
+        T=3 H=65536 bias=1 : ci
+        T=1 H=4096 bias=1 : llm
+        T=4096 H=4096 bias=1 : llm
+        T=4096 H=1024 bias=1 dtype=f32 : llm
+        T=512 H=768 bias=1 : llm
+        T=257 H=1031 : full
+        T=1000 H=5120 bias=1 dtype=f16 : full
       )");
 }
 

@@ -90,30 +90,30 @@ OpDef rms_norm() {
       })
       .tolerance(rms_norm_tolerance)
       .cases(R"(
-        T=1 H=1 smoke
-        T=1 H=1 dtype=f32 smoke
-        T=0 H=16 smoke
-        T=3 H=7 smoke
-        T=2 H=15 dtype=f16 smoke
-        T=5 H=33 dtype=f32 smoke
-        T=4 H=64 weight_plus_one=1 smoke
-        T=7 H=769 smoke
-        T=7 H=129 weight_plus_one=1 dtype=f16 smoke
-        T=2 H=1025 eps=0.1 dtype=f32 smoke
-        T=16 H=4096 ci
-        T=64 H=3072 dtype=f16 ci
-        T=33 H=5120 dtype=f32 ci
-        T=3 H=16384 ci
-        T=3 H=65536 ci
-        T=1 H=4096 llm
-        T=16 H=4096 llm
-        T=4096 H=4096 llm
-        T=4096 H=4096 dtype=f32 llm
-        T=512 H=896 llm
-        T=2048 H=8192 llm
-        T=16384 H=128 weight_plus_one=1 llm
-        T=257 H=1031 full
-        T=1000 H=5120 dtype=f16 full
+        T=1 H=1 : smoke
+        T=1 H=1 dtype=f32 : smoke
+        T=0 H=16 : smoke
+        T=3 H=7 : smoke
+        T=2 H=15 dtype=f16 : smoke
+        T=5 H=33 dtype=f32 : smoke
+        T=4 H=64 weight_plus_one=1 : smoke
+        T=7 H=769 : smoke
+        T=7 H=129 weight_plus_one=1 dtype=f16 : smoke
+        T=2 H=1025 eps=0.1 dtype=f32 : smoke
+        T=16 H=4096 : ci
+        T=64 H=3072 dtype=f16 : ci
+        T=33 H=5120 dtype=f32 : ci
+        T=3 H=16384 : ci
+        T=3 H=65536 : ci
+        T=1 H=4096 : llm
+        T=16 H=4096 : llm
+        T=4096 H=4096 : llm
+        T=4096 H=4096 dtype=f32 : llm
+        T=512 H=896 : llm
+        T=2048 H=8192 : llm
+        T=16384 H=128 weight_plus_one=1 : llm
+        T=257 H=1031 : full
+        T=1000 H=5120 dtype=f16 : full
       )");
 }
 

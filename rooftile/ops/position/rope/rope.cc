@@ -123,24 +123,24 @@ OpDef rope() {
       .tolerance(rope_tolerance)
       .inputs(rope_inputs)
       .cases(R"(
-        T=1 Hq=1 D=2 R=2 P=1 smoke
-        T=0 Hq=4 D=64 R=64 P=16 smoke
-        T=3 Hq=2 D=64 R=0 P=16 smoke
-        T=5 Hq=8 Hk=1 D=64 R=64 P=128 k=1 smoke
-        T=3 Hq=3 D=6 R=6 P=7 dtype=f32 smoke
-        T=3 Hq=3 Hk=2 D=6 R=6 P=7 dtype=f32 interleaved=1 k=1 smoke
-        T=4 Hq=2 Hk=2 D=128 R=32 P=64 k=1 smoke
-        T=4 Hq=2 Hk=2 D=128 R=32 P=64 k=1 interleaved=1 dtype=f16 smoke
-        T=2 Hq=5 D=72 R=72 P=90 interleaved=1 smoke
-        T=2 Hq=1 D=70 R=34 P=90 dtype=f32 smoke
-        T=64 Hq=32 Hk=8 D=128 R=128 P=4096 k=1 ci
-        T=33 Hq=14 Hk=2 D=64 R=64 P=2048 k=1 dtype=f16 ci
-        T=17 Hq=8 Hk=8 D=96 R=48 P=2048 k=1 dtype=f32 interleaved=1 ci
-        T=1 Hq=32 Hk=8 D=128 R=128 P=8192 k=1 llm
-        T=16 Hq=32 Hk=8 D=128 R=128 P=8192 k=1 llm
-        T=4096 Hq=32 Hk=8 D=128 R=128 P=8192 k=1 llm
-        T=512 Hq=14 Hk=2 D=64 R=64 P=2048 k=1 llm
-        T=512 Hq=32 Hk=8 D=128 R=128 P=2048 k=1 interleaved=1 full
+        T=1 Hq=1 D=2 R=2 P=1 : smoke
+        T=0 Hq=4 D=64 R=64 P=16 : smoke
+        T=3 Hq=2 D=64 R=0 P=16 : smoke
+        T=5 Hq=8 Hk=1 D=64 R=64 P=128 k=1 : smoke
+        T=3 Hq=3 D=6 R=6 P=7 dtype=f32 : smoke
+        T=3 Hq=3 Hk=2 D=6 R=6 P=7 dtype=f32 interleaved=1 k=1 : smoke
+        T=4 Hq=2 Hk=2 D=128 R=32 P=64 k=1 : smoke
+        T=4 Hq=2 Hk=2 D=128 R=32 P=64 k=1 interleaved=1 dtype=f16 : smoke
+        T=2 Hq=5 D=72 R=72 P=90 interleaved=1 : smoke
+        T=2 Hq=1 D=70 R=34 P=90 dtype=f32 : smoke
+        T=64 Hq=32 Hk=8 D=128 R=128 P=4096 k=1 : ci
+        T=33 Hq=14 Hk=2 D=64 R=64 P=2048 k=1 dtype=f16 : ci
+        T=17 Hq=8 Hk=8 D=96 R=48 P=2048 k=1 dtype=f32 interleaved=1 : ci
+        T=1 Hq=32 Hk=8 D=128 R=128 P=8192 k=1 : llm
+        T=16 Hq=32 Hk=8 D=128 R=128 P=8192 k=1 : llm
+        T=4096 Hq=32 Hk=8 D=128 R=128 P=8192 k=1 : llm
+        T=512 Hq=14 Hk=2 D=64 R=64 P=2048 k=1 : llm
+        T=512 Hq=32 Hk=8 D=128 R=128 P=2048 k=1 interleaved=1 : full
       )");
 }
 

@@ -47,19 +47,19 @@ OpDef argmax() {
         return Tolerance{0, 0, 0, "comparisons only: exact"};
       })
       .cases(R"(
-        T=1 V=1 smoke
-        T=0 V=16 smoke
-        T=3 V=7 smoke
-        T=9 V=15 dtype=f16 smoke
-        T=20 V=33 dtype=f32 smoke
-        T=7 V=769 smoke
-        T=4 V=4097 dtype=f32 smoke
-        T=16 V=32000 ci
-        T=3 V=128256 dtype=f32 ci
-        T=1 V=128256 llm
-        T=16 V=128256 llm
-        T=16 V=151936 dtype=f32 llm
-        T=64 V=128256 full
+        T=1 V=1 : smoke
+        T=0 V=16 : smoke
+        T=3 V=7 : smoke
+        T=9 V=15 dtype=f16 : smoke
+        T=20 V=33 dtype=f32 : smoke
+        T=7 V=769 : smoke
+        T=4 V=4097 dtype=f32 : smoke
+        T=16 V=32000 : ci
+        T=3 V=128256 dtype=f32 : ci
+        T=1 V=128256 : llm
+        T=16 V=128256 : llm
+        T=16 V=151936 dtype=f32 : llm
+        T=64 V=128256 : full
       )");
 }
 

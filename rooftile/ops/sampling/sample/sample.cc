@@ -220,19 +220,19 @@ OpDef sample() {
       })
       .inputs(sample_inputs)
       .cases(R"(
-        B=1 V=1 smoke
-        B=0 V=16 smoke
-        B=3 V=7 top_k=1 top_p=1 min_p=1 smoke
-        B=9 V=15 dtype=f16 top_k=1 smoke
-        B=20 V=33 dtype=f32 top_p=1 smoke
-        B=7 V=769 min_p=1 smoke
-        B=4 V=4097 dtype=f32 top_k=1 top_p=1 min_p=1 smoke
-        B=16 V=32000 top_k=1 top_p=1 ci
-        B=3 V=128256 dtype=f32 top_k=1 top_p=1 min_p=1 ci
-        B=1 V=128256 top_k=1 top_p=1 llm
-        B=16 V=128256 top_k=1 top_p=1 llm
-        B=16 V=151936 dtype=f32 top_p=1 llm
-        B=16 V=32000 full
+        B=1 V=1 : smoke
+        B=0 V=16 : smoke
+        B=3 V=7 top_k=1 top_p=1 min_p=1 : smoke
+        B=9 V=15 dtype=f16 top_k=1 : smoke
+        B=20 V=33 dtype=f32 top_p=1 : smoke
+        B=7 V=769 min_p=1 : smoke
+        B=4 V=4097 dtype=f32 top_k=1 top_p=1 min_p=1 : smoke
+        B=16 V=32000 top_k=1 top_p=1 : ci
+        B=3 V=128256 dtype=f32 top_k=1 top_p=1 min_p=1 : ci
+        B=1 V=128256 top_k=1 top_p=1 : llm
+        B=16 V=128256 top_k=1 top_p=1 : llm
+        B=16 V=151936 dtype=f32 top_p=1 : llm
+        B=16 V=32000 : full
       )");
 }
 

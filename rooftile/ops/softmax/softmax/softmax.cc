@@ -71,25 +71,25 @@ OpDef softmax() {
       })
       .tolerance(softmax_tolerance)
       .cases(R"(
-        T=1 V=1 smoke
-        T=0 V=16 smoke
-        T=3 V=7 smoke
-        T=2 V=15 dtype=f16 smoke
-        T=5 V=33 dtype=f32 smoke
-        T=4 V=64 scale=0.125 smoke
-        T=7 V=769 scale=3 smoke
-        T=2 V=511 dtype=f32 smoke
-        T=2 V=1025 dtype=f32 scale=0.01 smoke
-        T=16 V=4096 ci
-        T=9 V=32000 dtype=f16 ci
-        T=3 V=128256 dtype=f32 ci
-        T=1 V=128256 llm
-        T=16 V=128256 dtype=f32 llm
-        T=4096 V=4096 llm
-        T=4096 V=4096 dtype=f32 llm
-        T=2048 V=1024 llm
-        T=257 V=1031 full
-        T=8 V=151936 full
+        T=1 V=1 : smoke
+        T=0 V=16 : smoke
+        T=3 V=7 : smoke
+        T=2 V=15 dtype=f16 : smoke
+        T=5 V=33 dtype=f32 : smoke
+        T=4 V=64 scale=0.125 : smoke
+        T=7 V=769 scale=3 : smoke
+        T=2 V=511 dtype=f32 : smoke
+        T=2 V=1025 dtype=f32 scale=0.01 : smoke
+        T=16 V=4096 : ci
+        T=9 V=32000 dtype=f16 : ci
+        T=3 V=128256 dtype=f32 : ci
+        T=1 V=128256 : llm
+        T=16 V=128256 dtype=f32 : llm
+        T=4096 V=4096 : llm
+        T=4096 V=4096 dtype=f32 : llm
+        T=2048 V=1024 : llm
+        T=257 V=1031 : full
+        T=8 V=151936 : full
       )");
 }
 
