@@ -12,11 +12,7 @@
 #include "rooftile/base/diag.h"
 #include "rooftile/compile/schedule.h"
 #include "rooftile/ops/op_def.h"
-
-extern "C" {
-struct TVMFFIAny;
-typedef int (*TVMFFISafeCall)(void* handle, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
-}
+#include "rooftile/runtime/ffi_abi.h"
 
 namespace rooftile {
 

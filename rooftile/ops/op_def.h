@@ -15,6 +15,7 @@
 
 #include "rooftile/base/dtype.h"
 #include "rooftile/base/expr.h"
+#include "rooftile/base/nd_array.h"
 #include "rooftile/compile/schedule.h"
 #include "rooftile/compile/target.h"
 #include "rooftile/dsl/dsl.h"
@@ -36,21 +37,6 @@ struct Config {
   // `expr` with the names of flags and choices replaced by their values. Shapes and clauses of an OpDef may use them:
   // select(Expr::sym("layout") == 0, N, K). The program of a config has them resolved.
   Expr resolve(const Expr& expr) const;
-};
-
-// A tensor in float64 for references: values exactly those of the stored dtype. Integers are exact to 2^53.
-struct NdArray {
-  std::vector<int64_t> shape;
-  std::vector<double> data;
-  int64_t numel() const { return static_cast<int64_t>(data.size()); }
-  double& operator()(std::initializer_list<int64_t> at) { return data[offset(at)]; }
-  double operator()(std::initializer_list<int64_t> at) const { return data[offset(at)]; }
-  size_t offset(std::initializer_list<int64_t> at) const {
-    int64_t off = 0;
-    size_t d = 0;
-    for (int64_t i : at) off = off * shape[d++] + i;
-    return static_cast<size_t>(off);
-  }
 };
 
 // What a reference sees: inputs filled in, outputs shaped and zeroed, to be written.
@@ -174,6 +160,7 @@ class OpDef {
   std::function<Status(RefCall&)> unfused_fn;
 
   const ArgDef* arg(std::string_view arg_name) const;
+  Config complete(Config config) const;               // defaults filled in; optional tensors absent unless given
   Status check_config(const Config& config) const;    // dtypes admitted, flags in range, refusals
   // Builds and verifies the tile program of one kernel under a config.
   Result<ir::Program> build(const KernelDef& kernel, const Config& config) const;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// One driver that times any operator: checks the kernel first, then races it against the library
+// that one would use instead, on the same inputs and from memory, and says how far it is from this
+// machine's roofline.
+//
+// Everything a reader needs to judge or repeat a number is in its line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rooftile/bench/roofline.h"
+#include "rooftile/bench/timer.h"
+#include "rooftile/check/compare.h"
+#include "rooftile/ops/op_def.h"
+
+namespace rooftile::bench {
+
+struct BenchOptions {
+  std::string route = "tile";        // "tile", or "library": the peer alone, against the roofline
+  std::string kernel;                // "" : the first that applies
+  std::optional<Schedule> schedule;  // instead of the kernel's own
+  bool check = true;
+  bool peers = true;
+  std::optional<uint64_t> seed;  // default: fresh
+  // A check whose float64 reference would take more is made on smaller sizes, with the same
+  // compiled code.
+  double max_reference_flops = 4e8;
+  TimingOptions timing;  // sweep_bytes is chosen by the driver
+};
+
+struct Quantiles {
+  double p20 = 0, p50 = 0, p80 = 0;  // microseconds a call
+};
+
+struct BenchLine {
+  std::string op, kernel, target, device, dtype, case_text;
+  std::vector<std::pair<std::string, int64_t>> shape;  // named dims
+  std::string route, schedule;
+  Quantiles us;
+  double flops = 0, bytes = 0;
+  double tflops = 0, gb_per_s = 0;
+  double roof_us = 0, roofline_fraction = 0;  // roof time / p50
+  std::string bound;                          // compute, bandwidth, launch
+  // The library route, if there is one for this case.
+  std::string peer;            // "oneDNN 2.6.3 matmul"
+  std::string peer_prepacked;  // what it may prepare outside the timed region
+  std::string no_peer;         // why there is none
+  Quantiles peer_us;
+  double ratio = 0;  // peer time / our time, the median over rounds; 0: no peer
+  // Correctness.
+  bool checked = false, pass = true;
+  std::string check_case;  // the sizes of the float64 check if not those that were timed
+  check::Comparison errors;
+  Tolerance tolerance;
+  uint64_t seed = 0;
+  // Provenance.
+  std::string prepacked;  // which of our operands are packed outside the timed region; "" none
+  std::string residency;  // how the operands were kept out of the caches
+  double compile_ms = 0;  // 0: from the cache
+  double first_call_us = 0;
+  int warmup = 0, rounds = 0;
+  bool busy = false;  // another process disturbed it
+  int threads = 1;
+  std::string isa, compiler, commit, timestamp;
+
+  std::string json_line() const;
+};
+
+// RT-M003 for a case that does not fit the operator; a kernel that is wrong gives a line with pass
+// = false, untimed.
+Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options);
+
+// What a set holds: "smoke" one small case an operator, "llm" the sizes of real models, "full"
+// everything.
+std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set);
+
+}  // namespace rooftile::bench

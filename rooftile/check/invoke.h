@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a call in memory, and calling a compiled kernel's launcher with them, as any
+// TVM-FFI caller would.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/diag.h"
+#include "rooftile/check/host_tensor.h"
+#include "rooftile/compile/kernel.h"
+#include "rooftile/ops/op_def.h"
+
+namespace rooftile::check {
+
+struct Arguments {
+  std::map<std::string, HostTensor, std::less<>> tensors;
+  std::map<std::string, double, std::less<>> attrs;
+  // output -> input whose memory it uses instead of its own
+  std::map<std::string, std::string, std::less<>> aliases;
+
+  HostTensor& tensor(std::string_view name);
+};
+
+// Memory for every tensor of the call, inputs filled in. `padded`: rows apart and as badly aligned
+// as the contract admits; otherwise compact and aligned to a cache line.
+Arguments place(const OpDef& op, const RefCall& call, bool padded);
+
+// A launcher with its arguments bound: call() costs what a caller in C would pay.
+class BoundCall {
+ public:
+  static Result<BoundCall> bind(const CompiledKernel& kernel, Arguments& arguments);
+  BoundCall(BoundCall&&) noexcept;
+  BoundCall& operator=(BoundCall&&) noexcept;
+  ~BoundCall();
+  Status call() const;  // the launcher's own Diag if it refuses
+
+ private:
+  struct State;
+  explicit BoundCall(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rooftile::check

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the host code of a kernel: `extern "C" int __tvm_ffi_<name>(handle, args, n, result)`, a
+// TVM-FFI function that checks the whole contract in a straight line, then runs the kernel in
+// place. No allocation, lock, or lookup on the way; a violation gives one error (RtError in
+// runtime/ffi_abi.h) and nothing is written.
+//
+// Order of arguments: the program's tensors, then its scalars; absent optional tensors are not
+// passed at all. Order of checks: count and kinds, ranks, dtypes, devices, attributes, extents,
+// strides, pointers and alignment, aliasing, conditions, values of index tensors. When every output
+// is empty, the kernel is not run.
+#pragma once
+
+#include <string>
+
+#include "rooftile/base/diag.h"
+#include "rooftile/ir/ir.h"
+
+namespace rooftile {
+
+// C++ text without includes, to be appended to the kernel's text. `name` is the symbol stem that
+// compile/arg_layout.h names <kernel>. Fails with RT-L002 when a symbol of the contract has no
+// value at a call.
+Result<std::string> emit_launcher(const ir::Program& program, const std::string& name);
+
+}  // namespace rooftile

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fixed part of every generated launcher: ABI structs, checked arithmetic, interval tests,
+// error formatting and delivery, workspace memory. Plain C++ without includes; only libc functions,
+// declared in the text itself.
+#pragma once
+
+#include <string>
+
+namespace rooftile::host {
+
+// Everything lives in an unnamed namespace `rth`, so it can precede or follow any kernel text.
+const std::string& launcher_prelude();
+
+}  // namespace rooftile::host

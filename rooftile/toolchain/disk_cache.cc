@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rooftile/toolchain/disk_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "rooftile/base/env.h"
+#include "rooftile/base/hash.h"
+#include "rooftile/toolchain/host_cc.h"
+
+namespace rooftile {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kSchemaVersion = 1;  // raised when the meaning of an entry changes
+
+Diag cache_error(const std::string& dir, std::string message, std::string found, std::string fix) {
+  return {.code = ErrorCode::kCache,
+          .subject = dir,
+          .message = std::move(message),
+          .found = std::move(found),
+          .fix = std::move(fix)};
+}
+
+// ---- files -----------------------------------------------------------------------------------
+
+std::optional<std::string> read_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  std::string bytes;
+  char buffer[1 << 16];
+  ssize_t n = 0;
+  while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR))
+    if (n > 0) bytes.append(buffer, static_cast<size_t>(n));
+  close(fd);
+  if (n < 0) return std::nullopt;
+  return bytes;
+}
+
+bool write_synced(const std::string& path, std::string_view bytes) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  const bool ok = bytes.empty() && fsync(fd) == 0;
+  return close(fd) == 0 && ok;
+}
+
+bool sync_file(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool ok = fsync(fd) == 0;
+  return close(fd) == 0 && ok;
+}
+
+// A private folder inside the cache, on the same file system, removed with the last holder. What
+// cannot be removed (busy on a network file system) is left for sweep_old_work.
+constexpr std::string_view kWorkPrefix = "work-";
+
+class WorkDir {
+ public:
+  static std::shared_ptr<WorkDir> make(const std::string& cache_dir) {
+    std::string path = cache_dir + "/" + std::string(kWorkPrefix) + "XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) return nullptr;
+    return std::shared_ptr<WorkDir>(new WorkDir(path));
+  }
+  ~WorkDir() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  WorkDir(const WorkDir&) = delete;
+  WorkDir& operator=(const WorkDir&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  explicit WorkDir(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// Folders of processes that were killed. A day is longer than any build.
+void sweep_old_work(const std::string& dir) {
+  std::error_code ignored;
+  const auto limit = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir, ignored))
+    if (entry.path().filename().string().starts_with(kWorkPrefix) &&
+        entry.last_write_time(ignored) < limit)
+      fs::remove_all(entry.path(), ignored);
+}
+
+// ---- entries ---------------------------------------------------------------------------------
+
+std::vector<std::string> sorted(std::vector<std::string> flags) {
+  std::sort(flags.begin(), flags.end());
+  return flags;
+}
+
+nlohmann::json describe(const ObjectInputs& inputs, const std::string& object_name,
+                        const std::string& object_hash, size_t object_bytes, double compile_ms) {
+  return {{"schema", kSchemaVersion},
+          {"object", object_name},
+          {"object_sha256", object_hash},
+          {"object_bytes", object_bytes},
+          {"text_sha256", sha256_hex(inputs.text)},
+          {"text_bytes", inputs.text.size()},
+          {"flags", sorted(inputs.flags)},
+          {"compiler", inputs.compiler},
+          {"target", inputs.target},
+          {"compile_ms", compile_ms}};
+}
+
+// The entry, if it is there and sound: the description says what is asked for, the text is the
+// text, and the object has the hash that was recorded when it was built.
+std::optional<CachedObject> find_sound(const std::string& dir, const ObjectInputs& inputs,
+                                       const std::string& key) {
+  const std::string stem = dir + "/" + key;
+  const std::optional<std::string> meta_text = read_file(stem + ".json");
+  if (!meta_text) return std::nullopt;
+  const nlohmann::json meta =
+      nlohmann::json::parse(*meta_text, nullptr, /*allow_exceptions=*/false);
+  if (!meta.is_object()) return std::nullopt;
+  const auto string_at = [&meta](const char* field) {
+    const auto it = meta.find(field);
+    return it != meta.end() && it->is_string() ? it->get<std::string>() : std::string();
+  };
+  const std::string hash = string_at("object_sha256"), name = string_at("object");
+  if (name != key + "-" + hash.substr(0, 16) + ".so") return std::nullopt;
+  const std::optional<std::string> object = read_file(dir + "/" + name);
+  if (!object || sha256_hex(*object) != hash) return std::nullopt;
+  if (read_file(stem + ".cc") != inputs.text) return std::nullopt;
+  nlohmann::json expected = describe(inputs, name, hash, object->size(), 0);
+  expected["compile_ms"] = meta.value("compile_ms", nlohmann::json(0));
+  if (meta != expected) return std::nullopt;
+  return CachedObject{.path = dir + "/" + name,
+                      .text_path = stem + ".cc",
+                      .from_cache = true,
+                      .compile_ms = 0,
+                      .keep_alive = nullptr};
+}
+
+// Network file systems may show a renamed file a moment late.
+bool rename_into(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) return false;
+  for (int wait_ms = 1; access(to.c_str(), R_OK) != 0; wait_ms *= 4) {
+    if (wait_ms > 100) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+  }
+  return true;
+}
+
+// Builds in a private folder, then publishes text, object and, last, description. If publishing
+// fails (a full or odd file system), the object is still good: it is used from the private folder.
+Result<CachedObject> build(const std::string& dir, const ObjectInputs& inputs,
+                           const std::string& key, const ObjectBuilder& builder) {
+  sweep_old_work(dir);
+  std::shared_ptr<WorkDir> work = WorkDir::make(dir);
+  if (work == nullptr)
+    return cache_error(dir, "no file can be made in the kernel cache", std::strerror(errno),
+                       "make room, or set ROOFTILE_CACHE_DIR to another folder");
+  const std::string object = work->file("kernel.so");
+  const auto start = std::chrono::steady_clock::now();
+  RT_RETURN_IF_ERROR(builder(object));
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  const std::optional<std::string> bytes = read_file(object);
+  if (!bytes) return cache_error(object, "the builder left no object", std::strerror(errno), "");
+
+  CachedObject out{object, "", false, elapsed.count(), work};
+  const std::string hash = sha256_hex(*bytes), name = key + "-" + hash.substr(0, 16) + ".so";
+  const std::string meta =
+      describe(inputs, name, hash, bytes->size(), elapsed.count()).dump(2) + "\n";
+  const std::string stem = dir + "/" + key;
+  if (!sync_file(object) || !write_synced(work->file("text"), inputs.text) ||
+      !write_synced(work->file("meta"), meta) || !rename_into(work->file("text"), stem + ".cc"))
+    return out;
+  out.text_path = stem + ".cc";
+  if (!rename_into(object, dir + "/" + name)) return out;
+  out.path = dir + "/" + name;
+  out.keep_alive = nullptr;
+  rename_into(work->file("meta"), stem + ".json");  // if this fails, the next process builds again
+  return out;
+}
+
+// Keys that a thread of this process is building.
+class InFlight {
+ public:
+  // Waits until nobody else holds `key`.
+  void acquire(const std::string& key) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return held_.insert(key).second; });
+  }
+  void release(const std::string& key) {
+    {
+      std::lock_guard lock(mutex_);
+      held_.erase(key);
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::string> held_;
+};
+
+InFlight& in_flight() {
+  static InFlight keys;
+  return keys;
+}
+
+Result<std::string> default_dir() {
+  if (std::optional<std::string> dir = env_value(EnvVar::kCacheDir)) return *dir;
+  if (std::optional<std::string> dir = env_value(EnvVar::kXdgCache)) return *dir + "/rooftile";
+  if (std::optional<std::string> dir = env_value(EnvVar::kHome)) return *dir + "/.cache/rooftile";
+  return cache_error("kernel cache", "there is no home folder to keep it in", "HOME is not set",
+                     "set ROOFTILE_CACHE_DIR to a folder of your own");
+}
+
+// Whoever can replace a file in `dir` can run code as this user.
+Status check_private(const std::string& dir) {
+  struct stat info;
+  if (stat(dir.c_str(), &info) != 0)
+    return cache_error(dir, "the kernel cache cannot be used", std::strerror(errno),
+                       "set ROOFTILE_CACHE_DIR to a folder of your own");
+  if (!S_ISDIR(info.st_mode))
+    return cache_error(dir, "the kernel cache cannot be used", "a file that is no folder",
+                       "set ROOFTILE_CACHE_DIR to a folder of your own");
+  if (info.st_uid != geteuid())
+    return cache_error(
+        dir, "the kernel cache belongs to another user",
+        "owner " + std::to_string(info.st_uid) + ", you are " + std::to_string(geteuid()),
+        "set ROOFTILE_CACHE_DIR to a folder of your own");
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return cache_error(dir, "the kernel cache can be written by other users",
+                       (info.st_mode & S_IWOTH) != 0 ? "write permission for others"
+                                                     : "write permission for the group",
+                       "chmod go-w '" + dir + "', or set ROOFTILE_CACHE_DIR to another folder");
+  return {};
+}
+
+}  // namespace
+
+std::string ObjectInputs::key() const {
+  Sha256 hash;
+  hash.field("rooftile object " + std::to_string(kSchemaVersion));
+  hash.field(text).field(compiler).field(target);
+  for (const std::string& flag : sorted(flags)) hash.field(flag);
+  return hash.hex();
+}
+
+Result<DiskCache> DiskCache::open(const std::string& dir) {
+  std::string path = dir;
+  if (path.empty()) {
+    Result<std::string> standard = default_dir();
+    if (!standard.ok()) return standard.diag();
+    path = *standard;
+  }
+  std::error_code error;
+  path = fs::absolute(path, error).string();
+  if (!fs::exists(path, error)) {
+    fs::create_directories(fs::path(path).parent_path(), error);
+    // 0700 whatever the umask; EEXIST: another process was quicker.
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+      return cache_error(path, "the kernel cache cannot be created", std::strerror(errno),
+                         "set ROOFTILE_CACHE_DIR to a folder of your own");
+  }
+  RT_RETURN_IF_ERROR(check_private(path));
+  return DiskCache(path);
+}
+
+Result<CachedObject> DiskCache::get_or_build(const ObjectInputs& inputs,
+                                             const ObjectBuilder& builder) const {
+  const std::string key = inputs.key();
+  if (std::optional<CachedObject> hit = find_sound(dir_, inputs, key)) return *hit;
+  const std::string held = dir_ + "/" + key;
+  in_flight().acquire(held);
+  struct Release {
+    const std::string& key;
+    ~Release() { in_flight().release(key); }
+  } release{held};
+  // A thread that held the key before may have built it.
+  if (std::optional<CachedObject> hit = find_sound(dir_, inputs, key)) return *hit;
+  return build(dir_, inputs, key, builder);
+}
+
+Result<CachedObject> compile_cached(std::string text, std::vector<std::string> flags,
+                                    std::string target_key) {
+  Result<Compiler> compiler = find_compiler();
+  if (!compiler.ok()) return compiler.diag();
+  Result<DiskCache> cache = DiskCache::open();
+  if (!cache.ok()) return cache.diag();
+  // Sorted for the compiler too, so that one key is one command line.
+  const ObjectInputs inputs = {std::move(text), sorted(std::move(flags)), compiler->identity,
+                               std::move(target_key)};
+  return cache->get_or_build(inputs, [&](const std::string& out_path) -> Status {
+    return compile_shared(*compiler, inputs.text, inputs.flags, out_path).status();
+  });
+}
+
+}  // namespace rooftile
