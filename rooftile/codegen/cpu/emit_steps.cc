@@ -9,8 +9,6 @@ using ir::Op;
 
 namespace {
 
-Expr round_up(const Expr& e, int64_t to) { return ceil_div(e, Expr(to)) * Expr(to); }
-
 // Is `e` a multiple of `q` whatever its symbols? Decided by structure; what it cannot see it denies.
 bool is_multiple(const Expr& e, int64_t q) {
   const auto& a = e.args();
