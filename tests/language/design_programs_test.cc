@@ -79,6 +79,10 @@ TEST(DesignPrograms, SchedulesNameWhatExists) {
     for (const gpu::ClusterAxis& axis : schedule.cluster) check(axis.name);
     for (const gpu::LoopSplit& split : schedule.split) check(split.loop);
     for (const std::string& axis : schedule.order.axes) check(axis);
+    int registers = 0;
+    for (const gpu::Role& role : schedule.roles)
+      if (role.beside.empty()) registers += role.groups * 128 * role.regs;
+    EXPECT_LE(registers, 65536) << schedule.name;
     for (const auto& [param, value] : schedule.tile) {
       const auto& params = program->tile_params;
       EXPECT_NE(std::find(params.begin(), params.end(), param), params.end())
