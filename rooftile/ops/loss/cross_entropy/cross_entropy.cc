@@ -52,30 +52,35 @@ RowSums walk_row(Kernel& k, const Tensor& logits, const Index& row) {
   return {carried[0], log(carried[1]), origin, carried[2] / count};
 }
 
+// The loss of a row whose target is column `target`. [1]
+Tile row_loss(Kernel& k, const RowSums& r, const Index& row, const Index& target) {
+  Tile smoothing = k.scalar("label_smoothing"), z_loss = k.scalar("z_loss");
+  Tile z_target = k.load(k["logits"](row, range(target, 1)), "z_target");
+  Tile lse = r.maximum + r.log_sum;
+  Tile hard = r.log_sum - (z_target - r.maximum);
+  Tile soft = r.log_sum - ((r.origin - r.maximum) + r.mean_distance);
+  // Terms that are off must not turn the infinity of a masked vocabulary into NaN: 0 * inf.
+  Tile none = k.full({}, 0.0);
+  return (1.0 - smoothing) * hard + where_(0.0 < smoothing, smoothing * soft, none) +
+         where_(0.0 < z_loss, z_loss * (lse * lse), none);
+}
+
 void cross_entropy_rows(Kernel& k, const Config& config) {
-  Index T = k.dim("T");
-  const bool wants_lse = config.has("lse");
-  k.tiles({"row", T}, [&](Index row) {
+  k.tiles({"row", k.dim("T")}, [&](Index row) {
     Index target = k["targets"].at(row);
     Index counted = target != k.int_attr("ignore_index");
-    k.when(counted, [&] {
+    Range here = range(row, 1);
+    if (config.has("lse")) {
       RowSums r = walk_row(k, k["logits"], row);
-      Tile smoothing = k.scalar("label_smoothing"), z_loss = k.scalar("z_loss");
-      Tile z_target = k.load(k["logits"](row, range(target, 1)), "z_target");  // [1]
-      Tile lse = r.maximum + r.log_sum;
-      Tile hard = r.log_sum - (z_target - r.maximum);
-      Tile soft = r.log_sum - ((r.origin - r.maximum) + r.mean_distance);
-      // Terms that are off must not turn the infinity of a masked vocabulary into NaN: 0 * inf.
-      Tile none = k.full({}, 0.0);
-      Tile loss = (1.0 - smoothing) * hard + where_(0.0 < smoothing, smoothing * soft, none) +
-                  where_(0.0 < z_loss, z_loss * (lse * lse), none);
-      k.store(k["loss"](range(row, 1)), loss);
-      if (wants_lse) k.store(k["lse"](range(row, 1)), lse);
-    });
-    k.when(!counted, [&] {
-      k.store(k["loss"](range(row, 1)), k.zeros({1}));
-      if (wants_lse) k.store(k["lse"](range(row, 1)), k.zeros({1}));
-    });
+      k.store(k["lse"](here), r.maximum + r.log_sum);
+      Tile loss = row_loss(k, r, row, select(counted, target, 0));
+      k.store(k["loss"](here), where_(eq(k.index(counted), 1.0), loss, k.zeros({1})));
+    } else {
+      k.when(counted, [&] {
+        k.store(k["loss"](here), row_loss(k, walk_row(k, k["logits"], row), row, target));
+      });
+      k.when(!counted, [&] { k.store(k["loss"](here), k.zeros({1})); });
+    }
   });
 }
 
@@ -119,12 +124,14 @@ OpDef cross_entropy() {
             .doc = "[T] loss of each row, not reduced; 0 where the target is ignore_index, NaN "
                    "where a row is all -inf or "
                    "holds NaN"})
-      .out({.name = "lse",
-            .shape = {T},
-            .dtypes = {DType::kF32},
-            .optional = true,
-            .doc = "[T] log-sum-exp of each counted row (natural), for the backward pass; 0 where "
-                   "ignored"})
+      .out(
+          {.name = "lse",
+           .shape = {T},
+           .dtypes = {DType::kF32},
+           .optional = true,
+           .doc =
+               "[T] natural log-sum-exp of every row, ignored ones too: for the backward pass, and "
+               "to join the parts of a vocabulary split over ranks"})
       .in({.name = "logits",
            .shape = {T, V},
            .dtypes = kFloating,

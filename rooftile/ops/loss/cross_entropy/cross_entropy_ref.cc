@@ -14,24 +14,24 @@ void cross_entropy_ref(RefCall& call) {
   const int64_t columns = call.dim("V");
   const double smoothing = call.attr("label_smoothing"), z_loss = call.attr("z_loss");
   for (int64_t t = 0; t < call.dim("T"); ++t) {
-    double loss = 0, lse = 0;
+    double largest = logits({t, 0}), total = 0, mean = 0;
+    for (int64_t v = 1; v < columns; ++v) largest = std::max(largest, logits({t, v}));
+    for (int64_t v = 0; v < columns; ++v) {
+      total += std::exp(logits({t, v}) - largest);
+      mean += logits({t, v}) / static_cast<double>(columns);
+    }
+    double lse = largest + std::log(total);
+    // A row that is all -inf has no distribution: its log-sum-exp is that of nothing, its loss NaN.
+    const bool nothing = largest == -std::numeric_limits<double>::infinity();
+    if (call.has("lse")) call["lse"]({t}) = nothing ? largest : lse;
+    double loss = 0;
     if (targets({t}) != call.attr("ignore_index")) {
-      double largest = logits({t, 0}), total = 0, mean = 0;
-      for (int64_t v = 1; v < columns; ++v) largest = std::max(largest, logits({t, v}));
-      for (int64_t v = 0; v < columns; ++v) {
-        total += std::exp(logits({t, v}) - largest);
-        mean += logits({t, v}) / static_cast<double>(columns);
-      }
       const double target = logits({t, static_cast<int64_t>(targets({t}))});
-      lse = largest + std::log(total);
       loss = (1 - smoothing) * (std::log(total) - (target - largest));
       if (smoothing > 0) loss += smoothing * (lse - mean);
       if (z_loss > 0) loss += z_loss * lse * lse;
-      // A row that is all -inf has no distribution: its log-sum-exp is that of nothing.
-      if (largest == -std::numeric_limits<double>::infinity()) lse = largest;
     }
     call["loss"]({t}) = loss;
-    if (call.has("lse")) call["lse"]({t}) = lse;
   }
 }
 

@@ -35,10 +35,11 @@ struct Prefix {
   Tile threshold, ties, mass;
 };
 
-// The largest f32 in [2^-63, 1] for which `holds` is true, or 2^-63; `holds` must not become true
-// again as its argument grows. Power of two first, then the 23 bits below it. `active` 0 skips the
-// search.
-Tile largest_threshold(Kernel& k, const std::string& name, const Index& active,
+// The largest value t of the tile `e` (0 <= e <= 1) for which `holds` is true, or the smallest from
+// 2^-63 on if there is none; `holds` must not become true again as its argument grows. Finds the
+// largest f32 with that property, power of two first, then the 23 bits below it, and from there the
+// next element. `active` 0 skips the search. [1]
+Tile largest_threshold(Kernel& k, const std::string& name, const Tile& e, const Index& active,
                        const std::function<Tile(const Tile&)>& holds) {
   auto try_step = [&](const Tile& at, const Tile& candidate) {
     return where_(holds(candidate), candidate, at);
@@ -52,7 +53,7 @@ Tile largest_threshold(Kernel& k, const std::string& name, const Index& active,
                       [&](Index, std::vector<Tile> s) -> std::vector<Tile> {
                         return {try_step(s[0], s[0] + s[1]), s[1] * 0.5};
                       });
-  return exact[0];
+  return reduce_min(where_(le(exact[0], e), e, k.full({}, 1.0)));
 }
 
 // floor(whole * fraction / 2^30) for whole < 2^62 and 0 <= fraction <= 2^30, without overflow.
@@ -99,7 +100,7 @@ class RowSampler {
       Index wanted = k_["top_k"].at(row_);
       Index active = Index(0) < wanted && wanted < k_.dim("V");
       limit = k_.index(select(active, wanted, k_.dim("V")));
-      Tile kth = largest_threshold(k_, "top_k", active, [&](const Tile& t) {
+      Tile kth = largest_threshold(k_, "top_k", e_, active, [&](const Tile& t) {
         return le(limit, count(le(t, e_)).to(DType::kI64));
       });
       threshold = max(threshold, kth);
@@ -115,7 +116,7 @@ class RowSampler {
     Tile p = min(max(k_.load(k_["top_p"](row_), "top_p"), 0.0), 1.0);
     Tile wanted = max(scaled(kept.mass, (p * 0x1p30).to(DType::kI64)), 1.0);
     Tile nucleus = largest_threshold(
-        k_, "top_p", 1, [&](const Tile& t) { return le(wanted, mass_where(le(t, e_))); });
+        k_, "top_p", e_, 1, [&](const Tile& t) { return le(wanted, mass_where(le(t, e_))); });
     Tile threshold = max(kept.threshold, nucleus);
     Tile above = mass_where(threshold < e_);
     Tile each = max(mass_of(threshold), 1.0);
