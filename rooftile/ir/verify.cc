@@ -102,9 +102,11 @@ class Verifier {
           "a dim of an argument, an integer attribute, a tile parameter or an enclosing index");
     if (expr.kind() == ExprKind::kIndexLoad) {
       const TensorParam* t = program_.tensor(expr.name());
-      if (t == nullptr || !is_integer(t->dtype) || t->role != Role::kIn)
+      // An input, or what an earlier phase has worked out (the owner of each block of a batch).
+      if (t == nullptr || !is_integer(t->dtype) ||
+          (t->role != Role::kIn && t->role != Role::kWorkspace))
         return fail(node, "index load from `" + expr.name() + "` in the " + what, expr.name(),
-                    "an integer input tensor");
+                    "an integer input tensor or workspace");
       if (t->shape.size() != expr.args().size())
         return fail(node, "index load from `" + expr.name() + "` has the wrong number of indices",
                     std::to_string(expr.args().size()), std::to_string(t->shape.size()));
