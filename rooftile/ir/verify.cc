@@ -87,7 +87,14 @@ class Verifier {
           return fail(nullptr, "a clause is about `" + c.tensor + "`", c.tensor,
                       "a declared integer tensor");
       }
-      for (const Expr* e : {&c.condition, &c.lo, &c.hi, &c.except})
+      if (!c.used.empty()) {
+        const TensorParam *rows = program_.tensor(c.tensor), *used = program_.tensor(c.used);
+        if (used == nullptr || !is_integer(used->dtype) || used->shape.size() != 1 ||
+            rows->shape.size() != 2 || !used->shape[0].same_as(rows->shape[0]))
+          return fail(nullptr, "a clause counts the entries in use by `" + c.used + "`", c.used,
+                      "an integer vector with one element a row of `" + c.tensor + "`");
+      }
+      for (const Expr* e : {&c.condition, &c.lo, &c.hi, &c.used_unit, &c.except})
         RT_RETURN_IF_ERROR(check_expr(nullptr, *e, "clause"));
     }
     return {};
