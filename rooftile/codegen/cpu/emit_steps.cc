@@ -135,6 +135,7 @@ Status Emitter::emit_tiles(const Node& node) {
     }
     w_.line("(void)" + var + ";");
   }
+  tile_var_ = node.vars.empty() ? "" : c_symbol(node.vars.back());
   in_tiles_ = true;
   RT_RETURN_IF_ERROR(emit_block(node.block, node.id));
   in_tiles_ = false;

@@ -286,6 +286,7 @@ Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
   const bool lane = !where->lane_index.empty() || !where->lane_offsets.empty();
   if (!lane) return Val{"ld1(" + where->pointer + ")", false, cls};
   // The row's pointer is computed once, before the vector loop.
+  const std::string pointer_text = where->pointer;
   const std::string key = "p:" + where->pointer;
   std::string pointer;
   for (auto scope = memo_.rbegin(); scope != memo_.rend() && pointer.empty(); ++scope)
@@ -299,6 +300,27 @@ Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
   if (!where->lane_offsets.empty())
     return Val{"ldx(" + pointer + ", " + where->lane_offsets + ", 1l, " + count + ")", true, cls};
   const std::string element = pointer + " + (" + where->lane_index + ")";
+  // Ask for the row of a later tile while this one, already near, is read for the last time.
+  const int line_elements = 64 / size_bytes(node.dtype);
+  const bool whole_line = copy_ * target_.lanes_f32() % line_elements == 0;
+  const auto last = last_level_.find(node.id);
+  if (schedule_.prefetch_rows > 0 && !tail_ && whole_line && where->lane_stride.empty() && last != last_level_.end() &&
+      last->second == level_ && pointer_text.find(tile_var_) != std::string::npos && !tile_var_.empty()) {
+    std::string ahead = pointer_text;
+    for (size_t at_pos = 0; (at_pos = ahead.find(tile_var_, at_pos)) != std::string::npos;) {
+      const std::string next = "(" + tile_var_ + " + " + std::to_string(schedule_.prefetch_rows) + ")";
+      ahead.replace(at_pos, tile_var_.size(), next);
+      at_pos += next.size();
+    }
+    const std::string ahead_key = "p:" + ahead;
+    auto& names = memo_.back();
+    if (!names.count(ahead_key)) {
+      const std::string name = w_.fresh("f_");
+      w_.line("const " + memory_type(node.dtype) + "* const " + name + " = " + ahead + ";");
+      names[ahead_key] = Val{name, false, cls};
+    }
+    body_->push_back("__builtin_prefetch(" + names[ahead_key].text + " + (" + where->lane_index + "), 0, 2);");
+  }
   if (!where->lane_stride.empty()) return Val{"ldg(" + element + ", " + where->lane_stride + ", " + count + ")", true, cls};
   return Val{tail_ ? "ldn(" + element + ", n)" : "ld(" + element + ")", true, cls};
 }

@@ -125,6 +125,10 @@ class Emitter {
   std::vector<std::string>* body_ = nullptr;
   std::map<std::string, Val>* body_memo_ = nullptr;
   bool tail_ = false;
+  int copy_ = 0;                                        // which copy of the body
+  int level_ = 0;                                       // pass of the group
+  std::map<ValueId, int> last_level_;                   // load -> the last pass that reads it
+  std::string tile_var_;                                // C name of the innermost parallel index
   std::string nt_row_;  // variable: this row's stores bypass the caches
   bool uses_nt_ = false;
   bool in_tiles_ = false;

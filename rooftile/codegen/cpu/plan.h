@@ -91,6 +91,7 @@ class Plan {
   const LoopPlan& loop(ValueId id) const { return loops_.at(id); }
   ValueId strip_transpose(ValueId id, bool* transposed = nullptr) const;
   std::vector<Expr> outer_of(const std::vector<Expr>& shape) const;  // leading extents, {} when all are 1
+  std::vector<ValueId> inline_loads(ValueId id) const;  // loads that computing an item's value touches
   std::string str() const;               // stage "scheduled"
 
  private:
@@ -110,6 +111,8 @@ class Plan {
   bool operand_only(ValueId id) const;
   int new_buffer(const std::string& name, DType dtype, const std::vector<Expr>& shape);
   Status keep_expensive(const ir::Block& block, ValueId region);
+  void keep_overwritten(const ir::Block& block, ValueId region);
+  bool read_in_time(ValueId load, const std::vector<Step>& steps) const;
   std::vector<Step> group_block(const ir::Block& block, ValueId region) const;
 
   const ir::Program* program_ = nullptr;
