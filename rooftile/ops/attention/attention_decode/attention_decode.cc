@@ -194,7 +194,7 @@ OpDef attention_decode() {
       .needs(is_dense || S >= Expr(1), "a page holds at least one token")
       .needs(capacity_of_row <= Expr(kMaxTokens), "positions are 32-bit")
       .index_range("lengths", 0, capacity_of_row + 1, "a sequence fits its part of the cache")
-      .index_range("block_table", -1, P, "a page exists; -1 only behind the last page in use")
+      .index_range_used("block_table", 0, P, "lengths", S, "a page in use exists")
       .refuse(refuse_decode)
       .source("Dao et al. 2023, Flash-Decoding; paged caches: Kwon et al. 2023, arXiv:2309.06180")
       .reference(attention_decode_ref)
