@@ -62,7 +62,7 @@ TEST(KnownFaults, kf_cpu_01_NanBesideARowOfARowKernelStaysThere) {
   }
 }
 
-TEST(KnownFaults, kf_cpu_02_EveryNumberOfThreads) {
+TEST(KnownFaults, kf_cpu_02_AnyNumberOfThreads) {
   constexpr int64_t kN = 37, kK = 64;
   for (const int64_t rows : {6, 10, 62}) {
     Buffer a(DType::kI8, rows * kK), b(DType::kI8, kN * kK);
@@ -75,7 +75,7 @@ TEST(KnownFaults, kf_cpu_02_EveryNumberOfThreads) {
     ASSERT_OK(call("rms_norm", {{"out", norm_once.view(0, {rows, 100})},
                                 {"x", x.view(0, {rows, 100})},
                                 {"weight", weight.view(0, {100})}}));
-    for (int threads = 1; threads <= 16; ++threads) {
+    for (const int threads : {1, 2, 3, 4, 5, 7, 16}) {
       Schedule schedule;
       schedule.name = "threads";
       schedule.threads = threads;
