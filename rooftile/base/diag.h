@@ -6,7 +6,6 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,12 +14,29 @@
 
 namespace rooftile {
 
+// The caller's file and line, as a default argument: what std::source_location does, for clang 14 too, which has the
+// builtins but not the class.
+class CallSite {
+ public:
+  static constexpr CallSite current(const char* caller_file = __builtin_FILE(),
+                                    int caller_line = __builtin_LINE()) {
+    CallSite site;
+    site.file_ = caller_file;
+    site.line_ = caller_line;
+    return site;
+  }
+  constexpr const char* file_name() const { return file_; }
+  constexpr int line() const { return line_; }
+
+ private:
+  const char* file_ = "";
+  int line_ = 0;
+};
+
 struct SourceLoc {
   std::string file;
   int line = 0;
-  static SourceLoc from(const std::source_location& where) {
-    return {where.file_name(), static_cast<int>(where.line())};
-  }
+  static SourceLoc from(const CallSite& where) { return {where.file_name(), where.line()}; }
   std::string str() const;  // "ops/norm/rms_norm/rms_norm.cc:41", relative to the source tree; "" if unknown
   bool operator==(const SourceLoc&) const = default;
 };

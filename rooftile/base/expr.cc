@@ -181,7 +181,7 @@ std::optional<Expr> simplify(K kind, const std::vector<Expr>& args) {
   }
 }
 
-size_t arity(K kind) { return kind == K::kNot ? 1 : kind == K::kSelect ? 3 : 2; }
+[[maybe_unused]] size_t arity(K kind) { return kind == K::kNot ? 1 : kind == K::kSelect ? 3 : 2; }
 
 // Nodes of small constants are shared: most extents, steps and points are 0, 1 or a small block
 // size.

@@ -20,7 +20,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <source_location>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -33,7 +32,7 @@ namespace rooftile::dsl {
 
 using Index = Expr;
 class Kernel;
-using Where = std::source_location;
+using Where = CallSite;
 #define RT_HERE ::rooftile::dsl::Where where = ::rooftile::dsl::Where::current()
 
 class Tile {
