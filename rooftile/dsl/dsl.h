@@ -157,6 +157,8 @@ class Kernel {
   void when(const Expr& condition, const std::function<void()>& body, RT_HERE);
 
   struct Axis {
+    // Not std::string: its constructor from (characters, count) would make {{"i", 4}} one axis.
+    Axis(const char* index, Expr count) : var(index), extent(std::move(count)) {}
     std::string var;
     Expr extent;
   };
@@ -268,7 +270,8 @@ Tile where_(const Tile& cond, Operand a, Operand b, RT_HERE);
   inline Tile fn(const Tile& a, RT_HERE) { return unary(ir::Ew::ew, a, where); }
 RT_DSL_UNARY(abs, kAbs)
 RT_DSL_UNARY(floor, kFloor)
-RT_DSL_UNARY(exp, kExp) RT_DSL_UNARY(exp2, kExp2) RT_DSL_UNARY(log, kLog) RT_DSL_UNARY(log2, kLog2)
+RT_DSL_UNARY(exp, kExp)
+RT_DSL_UNARY(exp2, kExp2) RT_DSL_UNARY(log, kLog) RT_DSL_UNARY(log2, kLog2)
     RT_DSL_UNARY(sqrt, kSqrt) RT_DSL_UNARY(rsqrt, kRsqrt) RT_DSL_UNARY(recip, kRecip)
         RT_DSL_UNARY(tanh, kTanh) RT_DSL_UNARY(erf, kErf) RT_DSL_UNARY(sin, kSin)
             RT_DSL_UNARY(cos, kCos) RT_DSL_UNARY(logical_not, kLogicalNot)
