@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/check/invoke.h"
 
+#include "rooftile/compile/dispatch.h"
+
 namespace rooftile::check {
 namespace {
 
@@ -11,6 +13,12 @@ Diag missing(const std::string& kernel, const std::string& name) {
   diag.message = "the kernel wants an argument that the operator does not have";
   diag.argument = name;
   return diag;
+}
+
+bool is_prepacked(const CompiledKernel& kernel, const std::string& tensor) {
+  for (const PrepackedOperand& operand : kernel.source.prepacked)
+    if (operand.tensor == tensor) return true;
+  return false;
 }
 
 }  // namespace
@@ -40,7 +48,14 @@ Result<BoundCall> BoundCall::bind(const CompiledKernel& kernel, Arguments& argum
   for (const ir::TensorParam& param : kernel.source.program.tensors) {
     if (param.role == ir::Role::kWorkspace) continue;
     if (arguments.tensors.count(param.name) == 0) return missing(kernel.source.name, param.name);
-    bound.tensors_.push_back(arguments.tensor(param.name).view());
+    TensorView view = arguments.tensor(param.name).view();
+    if (is_prepacked(kernel, param.name)) {
+      auto packed = prepack(kernel, param.name, view);
+      if (!packed) return packed.status();
+      view = packed->view();
+      bound.packed_.push_back(std::move(*packed));
+    }
+    bound.tensors_.push_back(view);
   }
   for (const ir::ScalarParam& scalar : kernel.source.program.scalars) {
     const auto value = arguments.attrs.find(scalar.name);

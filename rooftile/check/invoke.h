@@ -12,6 +12,7 @@
 #include "rooftile/compile/kernel.h"
 #include "rooftile/ops/op_def.h"
 #include "rooftile/runtime/call.h"
+#include "rooftile/runtime/cpu/pack.h"
 
 namespace rooftile::check {
 
@@ -31,7 +32,7 @@ Arguments place(const OpDef& op, const RefCall& call, bool padded);
 // A launcher with its arguments bound: call() costs what a C++ caller pays.
 class BoundCall {
  public:
-  // The arguments must outlive the call.
+  // The arguments must outlive the call. Operands that the kernel wants packed are packed here.
   static Result<BoundCall> bind(const CompiledKernel& kernel, Arguments& arguments);
   Status call() const;  // the launcher's own Diag if it refuses
 
@@ -39,6 +40,7 @@ class BoundCall {
   BoundCall() = default;
   TVMFFISafeCall launch_ = nullptr;
   std::vector<TensorView> tensors_;
+  std::vector<PackedTensor> packed_;
   std::vector<Scalar> scalars_;
 };
 

@@ -58,7 +58,8 @@ Diag no_such_result(const std::string& id) {
   diag.subject = "check";
   diag.message = "no case of the operator has this id";
   diag.found = id;
-  diag.fix = "copy an id from the output of `rooftile check " + id.substr(0, id.find('/')) + " --set full`";
+  diag.fix = "copy an id from the output of `rooftile check " + id.substr(0, id.find('/')) +
+             " --set full`";
   return diag;
 }
 
@@ -81,12 +82,14 @@ Result<int> run(const Options& options) {
       progress.tick();
     });
     if (!tally) return tally.status();
-    if (!request.id.empty() && tally->passed + tally->failed + tally->skipped == 0) return no_such_result(request.id);
+    if (!request.id.empty() && tally->passed + tally->failed + tally->skipped == 0)
+      return no_such_result(request.id);
     total.passed += tally->passed;
     total.failed += tally->failed;
     total.skipped += tally->skipped;
   }
-  out->text(fmt::format("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped));
+  out->text(
+      fmt::format("{} passed, {} failed, {} skipped", total.passed, total.failed, total.skipped));
   RT_RETURN_IF_ERROR(out->close());
   return total.failed == 0 ? 0 : 1;
 }
@@ -95,7 +98,8 @@ Result<int> run(const Options& options) {
 
 void add_check(CLI::App& app, Action& action) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("check", "compare operators with their float64 references, rung by rung");
+  CLI::App* verb =
+      app.add_subcommand("check", "compare operators with their float64 references, rung by rung");
   verb->add_option("op", options->names, "operators, or ids of single results; default: all");
   verb->add_option("--set", options->ladder.set, "which cases")
       ->check(CLI::IsMember({"smoke", "ci", "llm", "full"}))
@@ -103,9 +107,11 @@ void add_check(CLI::App& app, Action& action) {
   verb->add_option("--target", options->ladder.target, "what to compile for")
       ->check(CLI::IsMember({"cpu", "cpu-avx2", "cpu-generic", "cpu-noamx"}))
       ->capture_default_str();
-  CLI::Option* rung = verb->add_option("--rung", options->rung, "1 interp, 2 vec, 3 kernel, 4 fused; default: all")
-                          ->check(CLI::Range(1, 4));
-  CLI::Option* seed = verb->add_option("--seed", options->seed, "of the random inputs; default: fresh");
+  CLI::Option* rung =
+      verb->add_option("--rung", options->rung, "1 interp, 2 vec, 3 kernel, 4 fused; default: all")
+          ->check(CLI::Range(1, 4));
+  CLI::Option* seed =
+      verb->add_option("--seed", options->seed, "of the random inputs; default: fresh");
   verb->add_option("--json", options->json, kJsonHelp);
   verb->add_flag("-q,--quiet", options->quiet, "show only what failed or was skipped");
   verb->callback([options, rung, seed, &action] {
