@@ -30,7 +30,8 @@ std::string SourceLoc::str() const {
   // Build trees differ; what a reader wants is the path from the source root.
   std::string_view path = file;
   for (std::string_view root : {"rooftile/", "examples/", "tests/"})
-    if (size_t at = path.rfind(root); at != std::string_view::npos && (at == 0 || path[at - 1] == '/')) {
+    if (size_t at = path.rfind(root);
+        at != std::string_view::npos && (at == 0 || path[at - 1] == '/')) {
       path.remove_prefix(at);
       break;
     }

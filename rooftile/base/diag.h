@@ -14,8 +14,8 @@
 
 namespace rooftile {
 
-// The caller's file and line, as a default argument: what std::source_location does, for clang 14 too, which has the
-// builtins but not the class.
+// The caller's file and line, as a default argument: what std::source_location does, for clang 14
+// too, which has the builtins but not the class.
 class CallSite {
  public:
   static constexpr CallSite current(const char* caller_file = __builtin_FILE(),
@@ -37,18 +37,19 @@ struct SourceLoc {
   std::string file;
   int line = 0;
   static SourceLoc from(const CallSite& where) { return {where.file_name(), where.line()}; }
-  std::string str() const;  // "ops/norm/rms_norm/rms_norm.cc:41", relative to the source tree; "" if unknown
+  // "ops/norm/rms_norm/rms_norm.cc:41", relative to the source tree; "" if unknown
+  std::string str() const;
   bool operator==(const SourceLoc&) const = default;
 };
 
 struct Diag {
   ErrorCode code = ErrorCode::kInternal;
-  std::string subject;  // the operator, file or tool the message is about
-  std::string message;  // lower case, no full stop
-  std::string argument; // the argument, when one is to blame
+  std::string subject;   // the operator, file or tool the message is about
+  std::string message;   // lower case, no full stop
+  std::string argument;  // the argument, when one is to blame
   std::string found;
   std::string expected;
-  std::string when;     // the values under which it fails
+  std::string when;  // the values under which it fails
   std::string fix;
   SourceLoc at;
 
@@ -74,9 +75,9 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}      // NOLINT: implicit by intent
-  Result(Diag diag) : state_(std::move(diag)) {}     // NOLINT: implicit by intent
-  Result(Status status) : state_(status.diag()) {}   // NOLINT: status must not be ok
+  Result(T value) : state_(std::move(value)) {}     // NOLINT: implicit by intent
+  Result(Diag diag) : state_(std::move(diag)) {}    // NOLINT: implicit by intent
+  Result(Status status) : state_(status.diag()) {}  // NOLINT: status must not be ok
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
   T& operator*() { return std::get<0>(state_); }
@@ -90,8 +91,8 @@ class [[nodiscard]] Result {
   std::variant<T, Diag> state_;
 };
 
-#define RT_RETURN_IF_ERROR(expr)                                    \
-  do {                                                              \
+#define RT_RETURN_IF_ERROR(expr)                                           \
+  do {                                                                     \
     if (auto rt_status = (expr); !rt_status.ok()) return rt_status.diag(); \
   } while (false)
 

@@ -9,7 +9,19 @@
 
 namespace rooftile {
 
-enum class DType : uint8_t { kF32, kBf16, kF16, kF8E4M3, kF8E5M2, kI8, kU8, kI32, kU32, kI64, kBool };
+enum class DType : uint8_t {
+  kF32,
+  kBf16,
+  kF16,
+  kF8E4M3,
+  kF8E5M2,
+  kI8,
+  kU8,
+  kI32,
+  kU32,
+  kI64,
+  kBool
+};
 
 struct DTypeInfo {
   DType dtype;

@@ -41,7 +41,10 @@ namespace rooftile {
   X(kIo,              "RT-M001", "a file cannot be read or written")                                   \
   X(kModelConfig,     "RT-M002", "a model configuration is unknown, incomplete or contradictory")      \
   X(kUsage,           "RT-M003", "the command line asks for something that does not exist")            \
-  X(kCheckFailed,     "RT-V001", "a result is outside its derived tolerance")
+  X(kCheckFailed,     "RT-V001", "a result is outside its derived tolerance")                          \
+  X(kOutOfBounds,     "RT-V002", "a tile program reads or writes outside a tensor")                    \
+  X(kUnwritten,       "RT-V003", "a tile program reads, or leaves, memory that nothing has written")   \
+  X(kRace,            "RT-V004", "two tiles of one phase touch the same element, and one of them writes it")
 // clang-format on
 
 enum class ErrorCode {

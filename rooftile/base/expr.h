@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expr: integer expressions over symbolic sizes, loop indices and index tensors.
 //
-// One class serves contracts ("K % 8 == 0"), tile extents, loop bounds and addresses, so that the launcher, the
-// lowering, the interpreter and (later) the prover all read the same formula. Values are mathematical integers;
-// division is floor division and the remainder has the divisor's sign. Comparisons give 0 or 1.
-// Immutable and shared; building folds constants and drops cheap identities, so that formulas written alike compare equal.
+// One class serves contracts ("K % 8 == 0"), tile extents, loop bounds and addresses, so that the
+// launcher, the lowering, the interpreter and (later) the prover all read the same formula. Values
+// are mathematical integers; division is floor division and the remainder has the divisor's sign.
+// Comparisons give 0 or 1. Immutable and shared; building folds constants and drops cheap
+// identities, so that formulas written alike compare equal.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,23 @@
 namespace rooftile {
 
 enum class ExprKind : uint8_t {
-  kConst, kSym, kAdd, kSub, kMul, kFloorDiv, kMod, kMin, kMax, kLt, kLe, kEq, kNe, kAnd, kOr, kNot, kSelect,
+  kConst,
+  kSym,
+  kAdd,
+  kSub,
+  kMul,
+  kFloorDiv,
+  kMod,
+  kMin,
+  kMax,
+  kLt,
+  kLe,
+  kEq,
+  kNe,
+  kAnd,
+  kOr,
+  kNot,
+  kSelect,
   kIndexLoad,  // one element of an integer tensor: name = tensor, args = its indices
 };
 
@@ -30,21 +47,22 @@ struct ExprNode;
 class Expr {
  public:
   Expr() : Expr(0) {}
-  Expr(int64_t value);                                  // NOLINT: implicit by intent
+  Expr(int64_t value);                                    // NOLINT: implicit by intent
   Expr(int value) : Expr(static_cast<int64_t>(value)) {}  // NOLINT: implicit by intent
   static Expr sym(std::string name);
   static Expr make(ExprKind kind, std::vector<Expr> args, std::string name = "");
   static Expr index_load(std::string tensor, std::vector<Expr> indices);
 
   ExprKind kind() const;
-  int64_t value() const;           // kConst only
-  const std::string& name() const; // kSym and kIndexLoad
+  int64_t value() const;            // kConst only
+  const std::string& name() const;  // kSym and kIndexLoad
   const std::vector<Expr>& args() const;
   bool is_const() const { return kind() == ExprKind::kConst; }
   bool is_const(int64_t v) const { return is_const() && value() == v; }
   bool same_as(const Expr& other) const;  // structural equality
 
-  std::string str() const;  // C syntax with min(a, b), max(a, b), t[i, j]; parsed back by parse_expr
+  // C syntax with min(a, b), max(a, b), t[i, j]; parsed back by parse_expr
+  std::string str() const;
   const ExprNode* node() const { return node_.get(); }
 
  private:
@@ -79,9 +97,11 @@ Expr select(const Expr& cond, const Expr& then, const Expr& otherwise);
 Expr ceil_div(const Expr& a, const Expr& b);
 
 using Env = std::map<std::string, int64_t, std::less<>>;
-using IndexReader = std::function<int64_t(const std::string& tensor, const std::vector<int64_t>& at)>;
+using IndexReader =
+    std::function<int64_t(const std::string& tensor, const std::vector<int64_t>& at)>;
 
-// The value under `env`; nullopt if a symbol is unbound or a divisor is zero. `reader` serves kIndexLoad.
+// The value under `env`; nullopt if a symbol is unbound or a divisor is zero. `reader` serves
+// kIndexLoad.
 std::optional<int64_t> evaluate(const Expr& expr, const Env& env, const IndexReader& reader = {});
 Expr substitute(const Expr& expr, const std::map<std::string, Expr, std::less<>>& values);
 void collect_symbols(const Expr& expr, std::set<std::string>& out);

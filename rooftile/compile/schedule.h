@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedule: how a tile program runs on a machine. A plain value: printable, comparable, storable, searchable.
+// Schedule: how a tile program runs on a machine. A plain value: printable, comparable, storable,
+// searchable.
 //
-// The algorithm (L0) says what; everything below says how. Labels refer to named nodes of the program. A name that
-// the program does not have, or a wish that cannot be met, is an error (RT-P001, RT-P002): nothing falls back.
+// The algorithm (L0) says what; everything below says how. Labels refer to named nodes of the
+// program. A name that the program does not have, or a wish that cannot be met, is an error
+// (RT-P001, RT-P002): nothing falls back.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +16,9 @@ namespace rooftile {
 
 // How a product is computed.
 enum class MmaMechanism : uint8_t {
-  kAuto,  // the best one the target has for the dtypes: amx, dot-product instructions, FMA
-  kAmx,   // 16x16 tiles
-  kLanes, // register tile, A broadcast, columns of B in the lanes (FMA, vdpbf16ps, vpdpbusd)
+  kAuto,   // the best one the target has for the dtypes: amx, dot-product instructions, FMA
+  kAmx,    // 16x16 tiles
+  kLanes,  // register tile, A broadcast, columns of B in the lanes (FMA, vdpbf16ps, vpdpbusd)
 };
 
 // How an operand of a product gets into the form that the mechanism wants.
@@ -28,19 +30,23 @@ enum class OperandForm : uint8_t {
 };
 
 struct Schedule {
-  std::string name;                          // "cpu_large_m"; part of the kernel's name
-  std::map<std::string, int64_t> tile;       // BM, BN, ...
-  std::map<std::string, MmaMechanism> mma;   // label of a kMma -> mechanism (default kAuto)
-  std::map<std::string, OperandForm> operand;  // label of a kLoad feeding a kMma -> form (default kPack)
-  std::vector<std::string> keep;             // labels: values stored in scratch, not recomputed
-  std::vector<std::string> recompute;        // labels: values recomputed at each use
-  bool fuse = true;                          // false: every value in a buffer, one loop nest a value (ladder rung 2)
-  int64_t nontemporal_bytes = int64_t{4} << 20;  // outputs from this size on bypass the caches (0: never)
-  int64_t grain = 1;                         // indices of the parallel space handed out at once
-  bool dynamic = false;                      // parallel indices handed out one by one, first come first served
-  int prefetch_rows = 0;                     // row kernels: prefetch this many indices ahead
-  int prefetch_bytes = 4096;                 // streamed operands of small products: distance
-  int threads = 0;                           // 0: all
+  std::string name;                         // "cpu_large_m"; part of the kernel's name
+  std::map<std::string, int64_t> tile;      // BM, BN, ...
+  std::map<std::string, MmaMechanism> mma;  // label of a kMma -> mechanism (default kAuto)
+  // label of a kLoad feeding a kMma -> form (default kPack)
+  std::map<std::string, OperandForm> operand;
+  std::vector<std::string> keep;       // labels: values stored in scratch, not recomputed
+  std::vector<std::string> recompute;  // labels: values recomputed at each use
+  // false: every value in a buffer, one loop nest a value (ladder rung 2)
+  bool fuse = true;
+  // outputs from this size on bypass the caches (0: never)
+  int64_t nontemporal_bytes = int64_t{4} << 20;
+  int64_t grain = 1;  // indices of the parallel space handed out at once
+  // parallel indices handed out one by one, first come first served
+  bool dynamic = false;
+  int prefetch_rows = 0;      // row kernels: prefetch this many indices ahead
+  int prefetch_bytes = 4096;  // streamed operands of small products: distance
+  int threads = 0;            // 0: all
 
   std::string str() const;
   bool operator==(const Schedule&) const = default;

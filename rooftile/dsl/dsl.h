@@ -271,10 +271,17 @@ Tile where_(const Tile& cond, Operand a, Operand b, RT_HERE);
 RT_DSL_UNARY(abs, kAbs)
 RT_DSL_UNARY(floor, kFloor)
 RT_DSL_UNARY(exp, kExp)
-RT_DSL_UNARY(exp2, kExp2) RT_DSL_UNARY(log, kLog) RT_DSL_UNARY(log2, kLog2)
-    RT_DSL_UNARY(sqrt, kSqrt) RT_DSL_UNARY(rsqrt, kRsqrt) RT_DSL_UNARY(recip, kRecip)
-        RT_DSL_UNARY(tanh, kTanh) RT_DSL_UNARY(erf, kErf) RT_DSL_UNARY(sin, kSin)
-            RT_DSL_UNARY(cos, kCos) RT_DSL_UNARY(logical_not, kLogicalNot)
+RT_DSL_UNARY(exp2, kExp2)
+RT_DSL_UNARY(log, kLog)
+RT_DSL_UNARY(log2, kLog2)
+RT_DSL_UNARY(sqrt, kSqrt)
+RT_DSL_UNARY(rsqrt, kRsqrt)
+RT_DSL_UNARY(recip, kRecip)
+RT_DSL_UNARY(tanh, kTanh)
+RT_DSL_UNARY(erf, kErf)
+RT_DSL_UNARY(sin, kSin)
+RT_DSL_UNARY(cos, kCos)
+RT_DSL_UNARY(logical_not, kLogicalNot)
 #undef RT_DSL_UNARY
 
 // Binary functions take tiles or C++ numbers on either side (a number becomes a rank-0 fill of the
@@ -285,26 +292,34 @@ RT_DSL_UNARY(exp2, kExp2) RT_DSL_UNARY(log, kLog) RT_DSL_UNARY(log2, kLog2)
   }                                                                                            \
   inline Tile fn(const Tile& a, double b, RT_HERE) { return binary(ir::Ew::ew, a, b, where); } \
   inline Tile fn(double a, const Tile& b, RT_HERE) { return binary(ir::Ew::ew, a, b, where); }
-                RT_DSL_BINARY(max, kMax) RT_DSL_BINARY(min, kMin) RT_DSL_BINARY(floor_div,
-                                                                                kFloorDiv)
-                    RT_DSL_BINARY(mod, kMod) RT_DSL_BINARY(bit_and, kAnd) RT_DSL_BINARY(bit_or, kOr)
-                        RT_DSL_BINARY(bit_xor, kXor) RT_DSL_BINARY(shl, kShl)
-                            RT_DSL_BINARY(shr, kShr) RT_DSL_BINARY(mul_hi, kMulHi)
-                                RT_DSL_BINARY(lt, kLt) RT_DSL_BINARY(le, kLe) RT_DSL_BINARY(eq, kEq)
-                                    RT_DSL_BINARY(ne, kNe) RT_DSL_BINARY(logical_and, kLogicalAnd)
-                                        RT_DSL_BINARY(logical_or, kLogicalOr)
+RT_DSL_BINARY(max, kMax)
+RT_DSL_BINARY(min, kMin)
+RT_DSL_BINARY(floor_div, kFloorDiv)
+RT_DSL_BINARY(mod, kMod)
+RT_DSL_BINARY(bit_and, kAnd)
+RT_DSL_BINARY(bit_or, kOr)
+RT_DSL_BINARY(bit_xor, kXor)
+RT_DSL_BINARY(shl, kShl)
+RT_DSL_BINARY(shr, kShr)
+RT_DSL_BINARY(mul_hi, kMulHi)
+RT_DSL_BINARY(lt, kLt)
+RT_DSL_BINARY(le, kLe)
+RT_DSL_BINARY(eq, kEq)
+RT_DSL_BINARY(ne, kNe)
+RT_DSL_BINARY(logical_and, kLogicalAnd)
+RT_DSL_BINARY(logical_or, kLogicalOr)
 #undef RT_DSL_BINARY
 
 #define RT_DSL_OPERATOR(symbol, ew) \
   inline Tile operator symbol(Operand a, Operand b) { return binary(ir::Ew::ew, a, b, a.at); }
-                                            RT_DSL_OPERATOR(+, kAdd) RT_DSL_OPERATOR(-, kSub)
-                                                RT_DSL_OPERATOR(*, kMul) RT_DSL_OPERATOR(/, kDiv)
-                                                    RT_DSL_OPERATOR(<, kLt) RT_DSL_OPERATOR(<=, kLe)
+RT_DSL_OPERATOR(+, kAdd)
+RT_DSL_OPERATOR(-, kSub)
+RT_DSL_OPERATOR(*, kMul)
+RT_DSL_OPERATOR(/, kDiv)
+RT_DSL_OPERATOR(<, kLt)
+RT_DSL_OPERATOR(<=, kLe)
 #undef RT_DSL_OPERATOR
-                                                        inline Tile
-                                                        operator>(Operand a, Operand b) {
-  return binary(ir::Ew::kLt, b, a, a.at);
-}
+inline Tile operator>(Operand a, Operand b) { return binary(ir::Ew::kLt, b, a, a.at); }
 inline Tile operator>=(Operand a, Operand b) { return binary(ir::Ew::kLe, b, a, a.at); }
 inline Tile operator-(Operand a) { return unary(ir::Ew::kNeg, a, a.at); }
 

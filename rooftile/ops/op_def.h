@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpDef: all that the rest of the tree knows about an operator. Interface and contract, float64 reference, tile
-// programs with their schedules, cost, tolerance and test cases; the ladder, the benchmarks, the launchers, the CLI,
-// the documentation pages and the foreign-function exports are derived from it.
+// OpDef: all that the rest of the tree knows about an operator. Interface and contract, float64
+// reference, tile programs with their schedules, cost, tolerance and test cases; the ladder, the
+// benchmarks, the launchers, the CLI, the documentation pages and the foreign-function exports are
+// derived from it.
 //
-// An operator is a folder ops/<family>/<name>/ with a function `OpDef <name>()` in namespace rooftile::ops; the
-// build finds the folder and writes the list. Nothing else in the tree names it.
+// An operator is a folder ops/<family>/<name>/ with a function `OpDef <name>()` in namespace
+// rooftile::ops; the build finds the folder and writes the list. Nothing else in the tree names it.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +24,20 @@
 
 namespace rooftile {
 
-// ---- values of a call --------------------------------------------------------------------------------------
+// ---- values of a call --------------------------------------------------------------------------
 
 // Everything that selects code: dtypes, flags, choices, and which optional tensors are present.
 struct Config {
-  std::map<std::string, DType, std::less<>> dtypes;    // tensor -> dtype
-  std::map<std::string, int64_t, std::less<>> flags;   // flag or choice (its position) -> value
-  std::map<std::string, bool, std::less<>> present;    // optional tensor -> given
+  std::map<std::string, DType, std::less<>> dtypes;   // tensor -> dtype
+  std::map<std::string, int64_t, std::less<>> flags;  // flag or choice (its position) -> value
+  std::map<std::string, bool, std::less<>> present;   // optional tensor -> given
   DType dtype(std::string_view tensor) const;
   int64_t flag(std::string_view name) const;
-  bool has(std::string_view tensor) const;             // true for tensors that are not optional
-  std::string str() const;                             // canonical: cache keys, kernel names
-  // `expr` with the names of flags and choices replaced by their values. Shapes and clauses of an OpDef may use them:
-  // select(Expr::sym("layout") == 0, N, K). The program of a config has them resolved.
+  bool has(std::string_view tensor) const;  // true for tensors that are not optional
+  std::string str() const;                  // canonical: cache keys, kernel names
+  // `expr` with the names of flags and choices replaced by their values. Shapes and clauses of an
+  // OpDef may use them: select(Expr::sym("layout") == 0, N, K). The program of a config has them
+  // resolved.
   Expr resolve(const Expr& expr) const;
 };
 
@@ -49,15 +51,18 @@ struct RefCall {
   const NdArray& operator[](std::string_view tensor) const;
   double attr(std::string_view name) const;
   int64_t dim(std::string_view name) const;
-  bool has(std::string_view tensor) const { return config.has(tensor) && tensors.count(tensor) > 0; }
+  bool has(std::string_view tensor) const {
+    return config.has(tensor) && tensors.count(tensor) > 0;
+  }
 };
 
 struct Cost {
-  double flops = 0;   // multiply-adds count two
-  double bytes = 0;   // compulsory: every input once, every output once
+  double flops = 0;  // multiply-adds count two
+  double bytes = 0;  // compulsory: every input once, every output once
 };
 
-// |x - ref| <= abs + rel * |ref| elementwise, and ||x - ref|| <= norm * ||ref||. `why` derives the numbers.
+// |x - ref| <= abs + rel * |ref| elementwise, and ||x - ref|| <= norm * ||ref||. `why` derives the
+// numbers.
 struct Tolerance {
   double abs = 0, rel = 0, norm = 0;
   std::string why;
@@ -65,23 +70,23 @@ struct Tolerance {
 
 // One line of a case list: dims, dtypes, flags and attributes by name, and tags.
 struct Case {
-  std::string text;                                   // as written, without tags: the readable id
+  std::string text;  // as written, without tags: the readable id
   std::map<std::string, std::string, std::less<>> values;
-  std::vector<std::string> tags;                      // smoke | ci | llm | full
+  std::vector<std::string> tags;  // smoke | ci | llm | full
   bool tagged(std::string_view tag) const;
 };
 
-// ---- interface ---------------------------------------------------------------------------------------------
+// ---- interface --------------------------------------------------------------------------------
 
 struct ArgDef {
   std::string name;
   ir::Role role = ir::Role::kIn;
   std::vector<Expr> shape;
-  std::vector<DType> dtypes;      // admitted; the first is the default
-  std::string same_dtype_as;      // or: equal to that tensor's
+  std::vector<DType> dtypes;  // admitted; the first is the default
+  std::string same_dtype_as;  // or: equal to that tensor's
   bool optional = false;
   bool unit_inner_stride = true;
-  int align_bytes = 0;            // 0: the element size
+  int align_bytes = 0;  // 0: the element size
   std::vector<std::string> may_alias;
   std::string doc;
 };
@@ -102,11 +107,13 @@ struct FlagDef {  // compile-time: each value is its own kernel
 
 // One tile program of the operator and where it applies.
 struct KernelDef {
-  std::string name;                                             // "row", "small_m", "split"
-  std::function<void(dsl::Kernel&, const Config&)> build;       // the algorithm
-  // Schedule for these dims on this machine. Pure; called once per shape bucket, never in the hot path.
+  std::string name;                                        // "row", "small_m", "split"
+  std::function<void(dsl::Kernel&, const Config&)> build;  // the algorithm
+  // Schedule for these dims on this machine. Pure; called once per shape bucket, never in the hot
+  // path.
   std::function<Schedule(const Config&, const Env&, const TargetInfo&)> schedule;
-  std::function<bool(const Config&, const Env&)> applies;       // null: always. The first that applies is used
+  // null: always. The first that applies is used
+  std::function<bool(const Config&, const Env&)> applies;
 };
 
 struct RefInputs;  // filled by input generators, see make_inputs
@@ -119,30 +126,36 @@ class OpDef {
   OpDef& in(ArgDef arg);
   OpDef& out(ArgDef arg);
   OpDef& inout(ArgDef arg);
-  OpDef& attr(AttrDef attr);          // float, run time
-  OpDef& int_attr(AttrDef attr);      // integer, run time
+  OpDef& attr(AttrDef attr);      // float, run time
+  OpDef& int_attr(AttrDef attr);  // integer, run time
   OpDef& flag(std::string name, bool default_value, std::string doc);
   OpDef& choice(std::string name, std::vector<std::string> values, std::string doc);
 
   // contract beyond shapes and dtypes
   OpDef& needs(Expr condition, std::string why);
-  OpDef& index_range(std::string tensor, Expr lo, Expr hi, std::string why);   // lo <= t[...] < hi
-  // The same, with one marker value admitted although it lies outside: lo <= t[...] < hi or t[...] == except.
+  OpDef& index_range(std::string tensor, Expr lo, Expr hi, std::string why);  // lo <= t[...] < hi
+  // The same, with one marker value admitted although it lies outside: lo <= t[...] < hi or t[...]
+  // == except.
   OpDef& index_range_or(std::string tensor, Expr lo, Expr hi, Expr except, std::string why);
   OpDef& non_decreasing(std::string tensor, std::string why);
   OpDef& first_is(std::string tensor, Expr value, std::string why);
   OpDef& last_is(std::string tensor, Expr value, std::string why);
-  OpDef& limit(std::string dim, int64_t max_value);                            // documented and checked size limit
-  OpDef& refuse(std::function<Status(const Config&)> rule);                     // combinations that do not exist
+  // documented and checked size limit
+  OpDef& limit(std::string dim, int64_t max_value);
+  // combinations that do not exist
+  OpDef& refuse(std::function<Status(const Config&)> rule);
 
   OpDef& reference(std::function<void(RefCall&)> fn);
   OpDef& kernel(KernelDef kernel);
-  OpDef& cost(std::function<Cost(const RefCall&)> fn);       // dims, config and attributes are set; tensors may be empty
-  OpDef& tolerance(std::function<Tolerance(const RefCall&)> fn);  // called with the reference results in place
-  OpDef& inputs(std::function<void(RefCall&, uint64_t seed)> fn); // overrides the default random inputs, after them
+  // dims, config and attributes are set; tensors may be empty
+  OpDef& cost(std::function<Cost(const RefCall&)> fn);
+  // called with the reference results in place
+  OpDef& tolerance(std::function<Tolerance(const RefCall&)> fn);
+  // overrides the default random inputs, after them
+  OpDef& inputs(std::function<void(RefCall&, uint64_t seed)> fn);
   OpDef& cases(std::string text);
   OpDef& replaces(std::vector<std::string> ops, std::function<Status(RefCall&)> unfused);
-  OpDef& source(std::string text);                           // where the maths comes from
+  OpDef& source(std::string text);  // where the maths comes from
 
   std::string family, name, summary, maths_source;
   std::vector<ArgDef> args;
@@ -160,8 +173,9 @@ class OpDef {
   std::function<Status(RefCall&)> unfused_fn;
 
   const ArgDef* arg(std::string_view arg_name) const;
-  Config complete(Config config) const;               // defaults filled in; optional tensors absent unless given
-  Status check_config(const Config& config) const;    // dtypes admitted, flags in range, refusals
+  // defaults filled in; optional tensors absent unless given
+  Config complete(Config config) const;
+  Status check_config(const Config& config) const;  // dtypes admitted, flags in range, refusals
   // Builds and verifies the tile program of one kernel under a config.
   Result<ir::Program> build(const KernelDef& kernel, const Config& config) const;
 };

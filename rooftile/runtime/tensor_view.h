@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-owning views of tensors, in the caller's memory: what the C++ interface takes and DLPack carries.
+// Non-owning views of tensors, in the caller's memory: what the C++ interface takes and DLPack
+// carries.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ struct TensorView {
   // Compact, row-major.
   TensorView(void* data_, DType dtype_, std::initializer_list<int64_t> shape_)
       : TensorView(data_, dtype_, std::span<const int64_t>(shape_.begin(), shape_.size())) {}
-  TensorView(void* data_, DType dtype_, std::span<const int64_t> shape_) : data(data_), dtype(dtype_) {
+  TensorView(void* data_, DType dtype_, std::span<const int64_t> shape_)
+      : data(data_), dtype(dtype_) {
     rank = static_cast<int>(shape_.size());
     int64_t stride = 1;
     for (int i = rank - 1; i >= 0; --i) {
@@ -43,7 +45,8 @@ struct TensorView {
     for (int i = 0; i < rank; ++i) n *= shape[static_cast<size_t>(i)];
     return n;
   }
-  explicit operator bool() const { return data != nullptr || rank > 0; }  // false: an absent optional argument
+  // false: an absent optional argument
+  explicit operator bool() const { return data != nullptr || rank > 0; }
 };
 
 }  // namespace rooftile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer check on small trees made for it, and on the tree itself.
+// The layer check on small trees made for it, and the tree itself: its layers and its format.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,6 +75,12 @@ TEST(Layers, FolderWithoutALayerIsRefused) {
 
 TEST(Layers, ThisTreeKeepsThem) {
   const ChildOutput out = *run_child({ROOFTILE_SOURCE_DIR "/.ci/check_layers.sh"});
+  EXPECT_EQ(out.exit_code, 0) << out.text;
+}
+
+TEST(Format, ThisTreeIsFormatted) {
+  const ChildOutput out = *run_child({ROOFTILE_SOURCE_DIR "/.ci/check_format.sh"});
+  if (out.exit_code == 77) GTEST_SKIP() << out.text;
   EXPECT_EQ(out.exit_code, 0) << out.text;
 }
 

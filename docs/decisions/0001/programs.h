@@ -50,7 +50,8 @@ inline void attention(Kernel& k, AttentionOptions opt) {
   Index BM = k.tile_param("BM"), BN = k.tile_param("BN");
   Tensor Q = k["q"], K = k["k"], V = k["v"], O = k["out"],
          LSE = k["lse"];  // [B,S,H,D] x4, [B,Hq,Sq]
-  Tile scale = k.scalar("scale") * kLog2e, never = k.full({}, -kInf), nought = k.full({}, 0);
+  Tile scale = k.scalar("softmax_scale") * kLog2e, never = k.full({}, -kInf),
+       nought = k.full({}, 0);
   k.tiles({{"b", B}, {"h", Hq}, {"i", ceil_div(Sq, BM)}}, [&](std::vector<Index> t) {
     Index b = t[0], h = t[1], hk = h / (Hq / Hkv);
     Range rows = block(t[2], BM, Sq);
@@ -142,7 +143,7 @@ inline void paged_decode(Kernel& k) {
   Tensor first = k.workspace("first", DType::kI32, {B + 1});  // units before request b, of one head
   Tensor part_o = k.workspace("part_o", DType::kF32, {B, Hkv, PIECES, G, D});
   Tensor part_ml = k.workspace("part_ml", DType::kF32, {B, Hkv, PIECES, 2, G});
-  Tile scale = k.scalar("scale") * kLog2e, nought = k.full({}, 0);
+  Tile scale = k.scalar("softmax_scale") * kLog2e, nought = k.full({}, 0);
 
   k.tiles({"plan", 1}, [&](Index) {
     Tile units = floor_div(k.load(lens(all)) + k.index(UNIT - 1), k.index(UNIT));  // (B) i32
@@ -222,8 +223,8 @@ inline void moe_gemm(Kernel& k) {
 
 // W[k, n] = (nibble k % 8 of word[k / 8, n] - zero[k / G, n]) * scale[k / G, n], groups of G rows.
 inline void int4_gemm(Kernel& k) {
-  Index M = k.dim("M"), N = k.dim("N"), K = k.dim("K"),
-        G = k.dim("G");  // contract: K % G == 0, G % 8 == 0
+  Index M = k.dim("M"), N = k.dim("N"), K = k.dim("K");
+  Index G = K / k.dim("NG");  // contract: NG divides K, G % 8 == 0
   Index BM = k.tile_param("BM"), BN = k.tile_param("BN"), BK = k.tile_param("BK");  // BK divides G
   Tensor X = k["x"], word = k["word"], scale = k["scale"], zero = k["zero"], Y = k["y"];
   k.tiles({{"i", ceil_div(M, BM)}, {"j", ceil_div(N, BN)}}, [&](std::vector<Index> t) {
