@@ -18,7 +18,6 @@ namespace rooftile {
   X(kNoAmx,    "ROOFTILE_NO_AMX",    "1: do not use AMX tiles")                                 \
   X(kThreads,  "ROOFTILE_THREADS",   "threads of a kernel (default: as OMP_NUM_THREADS)")       \
   X(kQuiet,    "ROOFTILE_QUIET",     "1: no progress lines on standard error")                  \
-  X(kChromium, "ROOFTILE_CHROMIUM",  "browser that tests the HTML report (default: chromium)")  \
   X(kXdgCache, "XDG_CACHE_HOME",     "replaces ~/.cache")                                       \
   X(kHome,     "HOME",               "home folder, for the default cache")                      \
   X(kPath,     "PATH",               "where the compiler is looked for")

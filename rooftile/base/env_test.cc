@@ -19,15 +19,15 @@ TEST(Env, EveryVariableHasOneRowAndADocString) {
 }
 
 TEST(Env, EmptyCountsAsUnsetAndZeroAsOff) {
-  setenv("ROOFTILE_CHROMIUM", "", 1);
-  EXPECT_FALSE(env_value(EnvVar::kChromium).has_value());
-  setenv("ROOFTILE_CHROMIUM", "0", 1);
-  EXPECT_EQ(env_value(EnvVar::kChromium), "0");
-  EXPECT_FALSE(env_flag(EnvVar::kChromium));
-  setenv("ROOFTILE_CHROMIUM", "1", 1);
-  EXPECT_TRUE(env_flag(EnvVar::kChromium));
-  unsetenv("ROOFTILE_CHROMIUM");
-  EXPECT_FALSE(env_flag(EnvVar::kChromium));
+  setenv("ROOFTILE_NO_AMX", "", 1);
+  EXPECT_FALSE(env_value(EnvVar::kNoAmx).has_value());
+  setenv("ROOFTILE_NO_AMX", "0", 1);
+  EXPECT_EQ(env_value(EnvVar::kNoAmx), "0");
+  EXPECT_FALSE(env_flag(EnvVar::kNoAmx));
+  setenv("ROOFTILE_NO_AMX", "1", 1);
+  EXPECT_TRUE(env_flag(EnvVar::kNoAmx));
+  unsetenv("ROOFTILE_NO_AMX");
+  EXPECT_FALSE(env_flag(EnvVar::kNoAmx));
 }
 
 }  // namespace

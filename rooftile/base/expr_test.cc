@@ -98,6 +98,11 @@ TEST(Expr, ParsesWhatItPrints) {
   }
 }
 
+TEST(Expr, ReadsGreaterAsSwappedLess) {
+  EXPECT_TRUE(parse_expr("x > y + 1")->same_as(y + 1 < x));
+  EXPECT_TRUE(parse_expr("x >= 0 && y > x")->same_as((Expr(0) <= x) && (x < y)));
+}
+
 TEST(Expr, RefusesBrokenText) {
   for (const char* text : {"", "x +", "(x", "x)", "min(x)", "f(x)", "3x", "t[", "t[x", "x y", "1 2",
                            ".x", "&& x", "99999999999999999999"})

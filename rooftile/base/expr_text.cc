@@ -18,15 +18,18 @@ struct BinaryOp {
   K kind;
   std::string_view text;
   int precedence;
+  bool swapped = false;  // read only: a > b is b < a
 };
 // Longer texts first: the parser takes the first that matches.
-constexpr std::array<BinaryOp, 11> kBinaryOps = {{
+constexpr std::array<BinaryOp, 13> kBinaryOps = {{
     {K::kOr, "||", 1},
     {K::kAnd, "&&", 2},
     {K::kEq, "==", 3},
     {K::kNe, "!=", 3},
     {K::kLe, "<=", 4},
     {K::kLt, "<", 4},
+    {K::kLe, ">=", 4, true},
+    {K::kLt, ">", 4, true},
     {K::kAdd, "+", 5},
     {K::kSub, "-", 5},
     {K::kMul, "*", 6},
@@ -118,7 +121,8 @@ class Parser {
       rest_.remove_prefix(op->text.size());
       std::optional<Expr> right = expression(op->precedence + 1);
       if (!right) return std::nullopt;
-      left = Expr::make(op->kind, {*left, *right});
+      left = op->swapped ? Expr::make(op->kind, {*right, *left})
+                         : Expr::make(op->kind, {*left, *right});
     }
     return left;
   }

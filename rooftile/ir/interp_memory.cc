@@ -162,7 +162,7 @@ Result<int64_t> InterpMemory::value_of(const Expr& expr, const Node& n) {
   if (expr.is_const()) return expr.value();
   Status bad_read;
   auto read = [&](const std::string& name, const std::vector<int64_t>& at) -> int64_t {
-    const Tensor& tensor = bound_.find(name)->second;
+    Tensor& tensor = bound_.find(name)->second;
     int64_t offset = 0;
     for (size_t d = 0; d < at.size(); ++d) {
       if (at[d] < 0 || at[d] >= tensor.array->shape[d]) {
@@ -176,7 +176,10 @@ Result<int64_t> InterpMemory::value_of(const Expr& expr, const Node& n) {
       }
       offset += at[d] * tensor.strides[d];
     }
-    return static_cast<int64_t>(tensor.array->data[static_cast<size_t>(offset)]);
+    const auto cell = static_cast<size_t>(offset);
+    if (!tensor.cells.empty() && bad_read.ok())
+      bad_read = check_read(n, tensor, cell, tensor.cells[cell]);
+    return bad_read.ok() ? static_cast<int64_t>(tensor.array->data[cell]) : 0;
   };
   std::optional<int64_t> value = evaluate(expr, env_, read);
   if (!bad_read.ok()) return bad_read.diag();

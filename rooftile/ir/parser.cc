@@ -265,6 +265,11 @@ class Parser {
       if (kind == Clause::kIndexRange) {
         RT_RETURN_IF_ERROR(need("to"));
         RT_RETURN_IF_ERROR(set(c.hi, cursor_.expr(), "an expression"));
+        if (cursor_.take("used")) {
+          RT_RETURN_IF_ERROR(set(c.used, cursor_.name(), "a tensor"));
+          RT_RETURN_IF_ERROR(need("by"));
+          RT_RETURN_IF_ERROR(set(c.used_unit, cursor_.expr(), "an expression"));
+        }
         c.has_except = cursor_.take("except");
         if (c.has_except) RT_RETURN_IF_ERROR(set(c.except, cursor_.expr(), "an expression"));
       }

@@ -107,6 +107,7 @@ class Printer {
         break;
       case Clause::kIndexRange:
         text = "index_range " + c.tensor + " " + c.lo.str() + " to " + c.hi.str();
+        if (!c.used.empty()) text += " used " + c.used + " by " + c.used_unit.str();
         if (c.has_except) text += " except " + c.except.str();
         break;
       case Clause::kNonDecreasing:

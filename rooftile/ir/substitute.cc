@@ -17,7 +17,7 @@ Program substitute_symbols(const Program& program,
   for (ScalarParam& s : out.scalars)
     for (Expr* e : {&s.min, &s.max}) replace(*e);
   for (Clause& c : out.clauses)
-    for (Expr* e : {&c.condition, &c.lo, &c.hi, &c.except}) replace(*e);
+    for (Expr* e : {&c.condition, &c.lo, &c.hi, &c.used_unit, &c.except}) replace(*e);
   for (Node& n : out.nodes) {
     for (Expr& extent : n.shape) replace(extent);
     for (DimIndex& dim : n.region)

@@ -87,7 +87,14 @@ class Verifier {
           return fail(nullptr, "a clause is about `" + c.tensor + "`", c.tensor,
                       "a declared integer tensor");
       }
-      for (const Expr* e : {&c.condition, &c.lo, &c.hi, &c.except})
+      if (!c.used.empty()) {
+        const TensorParam *rows = program_.tensor(c.tensor), *used = program_.tensor(c.used);
+        if (used == nullptr || !is_integer(used->dtype) || used->shape.size() != 1 ||
+            rows->shape.size() != 2 || !used->shape[0].same_as(rows->shape[0]))
+          return fail(nullptr, "a clause counts the entries in use by `" + c.used + "`", c.used,
+                      "an integer vector with one element a row of `" + c.tensor + "`");
+      }
+      for (const Expr* e : {&c.condition, &c.lo, &c.hi, &c.used_unit, &c.except})
         RT_RETURN_IF_ERROR(check_expr(nullptr, *e, "clause"));
     }
     return {};
@@ -102,9 +109,11 @@ class Verifier {
           "a dim of an argument, an integer attribute, a tile parameter or an enclosing index");
     if (expr.kind() == ExprKind::kIndexLoad) {
       const TensorParam* t = program_.tensor(expr.name());
-      if (t == nullptr || !is_integer(t->dtype) || t->role != Role::kIn)
+      // An input, or what an earlier phase has worked out (the owner of each block of a batch).
+      if (t == nullptr || !is_integer(t->dtype) ||
+          (t->role != Role::kIn && t->role != Role::kWorkspace))
         return fail(node, "index load from `" + expr.name() + "` in the " + what, expr.name(),
-                    "an integer input tensor");
+                    "an integer input tensor or workspace");
       if (t->shape.size() != expr.args().size())
         return fail(node, "index load from `" + expr.name() + "` has the wrong number of indices",
                     std::to_string(expr.args().size()), std::to_string(t->shape.size()));

@@ -144,7 +144,7 @@ Status add_clauses(const OpDef& op, const Config& config, ir::Program& program) 
   };
   for (ir::Clause clause : op.clauses) {
     if (!clause.tensor.empty() && !config.has(clause.tensor)) continue;
-    for (Expr* e : {&clause.condition, &clause.lo, &clause.hi, &clause.except})
+    for (Expr* e : {&clause.condition, &clause.lo, &clause.hi, &clause.used_unit, &clause.except})
       *e = config.resolve(*e);
     if (mentions_absent(clause.condition) || mentions_absent(clause.lo) ||
         mentions_absent(clause.hi))

@@ -139,6 +139,13 @@ OpDef& OpDef::index_range_or(std::string tensor, Expr lo, Expr hi, Expr except, 
   clauses.back().except = std::move(except);
   return *this;
 }
+OpDef& OpDef::index_range_used(std::string tensor, Expr lo, Expr hi, std::string used, Expr unit,
+                               std::string why) {
+  index_range(std::move(tensor), std::move(lo), std::move(hi), std::move(why));
+  clauses.back().used = std::move(used);
+  clauses.back().used_unit = std::move(unit);
+  return *this;
+}
 OpDef& OpDef::non_decreasing(std::string tensor, std::string why) {
   clauses.push_back(
       index_clause(ir::Clause::kNonDecreasing, std::move(tensor), 0, 0, std::move(why)));

@@ -161,13 +161,18 @@ Result<Compiler> find_compiler() {
 std::vector<std::string> cpu_flags(const TargetInfo& target) {
   // -fno-math-errno: sqrt is an instruction. -Wno-psabi: g++ remarks on passing 64-byte vectors by
   // value.
-  std::vector<std::string> flags = {"-std=c++20",      "-O3",          "-fPIC",
-                                    "-shared",         "-fopenmp",     "-ffp-contract=fast",
-                                    "-fno-exceptions", "-fno-rtti",    "-fno-math-errno",
-                                    "-Wno-psabi",      "-march=x86-64"};
+  std::vector<std::string> flags = {
+      "-std=c++20",      "-fPIC",     "-shared",         "-fopenmp",   "-ffp-contract=fast",
+      "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-Wno-psabi", "-march=x86-64"};
   auto add = [&flags](std::initializer_list<const char*> more) {
     flags.insert(flags.end(), more.begin(), more.end());
   };
+#ifdef __SANITIZE_ADDRESS__
+  // A sanitizer build checks what it generates, too.
+  add({"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"});
+#else
+  add({"-O3"});
+#endif
   if (target.isa == "generic") return flags;
   add({"-mavx2", "-mfma", "-mf16c"});
   if (target.isa == "avx2") return flags;

@@ -178,11 +178,8 @@ inline Schedule paged_decode() {
 inline Schedule moe_gemm() {
   Schedule s = gemm_cooperative();
   s.name = "sm90_moe_128x256_gather";
-  s.roles = {{.name = "feed_b", .warps = 1, .regs = 56, .runs = {"b"}},
-             {.name = "gather_a",
-              .warps = 4,
-              .regs = 56,
-              .runs = {"from", "a"}},  // TMA cannot gather on Hopper
+  // Hopper's copy engine cannot gather: four warps do, and one thread of them starts b's copies.
+  s.roles = {{.name = "load", .warps = 4, .regs = 56, .runs = {"from", "a", "b"}},
              {.name = "mma", .groups = 2, .regs = 224, .runs = {"acc", "y"}}};
   s.cluster = {};  // neighbours may belong to two experts
   s.order = {.axes = {"e", "j", "i"}, .band_axis = "i", .band = 8, .ragged = {"e", "i"}};

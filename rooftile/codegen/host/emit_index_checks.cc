@@ -113,7 +113,7 @@ std::string ContractEmitter::conditions() {
   std::string out = "\n  // Conditions of the contract.\n";
   auto reads_tensor = [this](const ir::TensorParam& tensor) {
     for (const ir::Clause& clause : program_.clauses)
-      for (const Expr& part : {clause.condition, clause.lo, clause.hi, clause.except})
+      for (const Expr& part : {clause.condition, clause.lo, clause.hi, clause.used_unit, clause.except})
         if (part.str().find(tensor.name + "[") != std::string::npos) return true;
     return false;
   };
@@ -170,8 +170,17 @@ std::string ContractEmitter::index_range(const ir::Clause& clause, const ir::Ten
                                          emit_expr(clause.except))
                            : "  const rth::InRange admits{least, limit};\n";
   out += loops.open;
+  std::string extent = loops.inner_extent;
+  if (!clause.used.empty()) {
+    // A negative count is refused by the clause on `used` itself.
+    const std::string id = identifier(clause.used);
+    out += fmt::format("    const rth::i64 used = ((const {0}*)p_{1})[i0 * s_{1}_0], unit = {2};\n",
+                       c_type(program_.tensor(clause.used)->dtype), id, emit_expr(clause.used_unit));
+    out += "    const rth::i64 in_use = used > 0 && unit > 0 ? (used - 1) / unit + 1 : 0;\n";
+    extent = fmt::format("in_use < {0} ? in_use : {0}", loops.inner_extent);
+  }
   out += fmt::format("    const {}* row = {};\n    const rth::i64 extent = {}, stride = {};\n",
-                     c_type(tensor.dtype), loops.pointer, loops.inner_extent, loops.inner_stride);
+                     c_type(tensor.dtype), loops.pointer, extent, loops.inner_stride);
   out += "    if (__builtin_expect(bad || !rth::all_admitted(row, extent, stride, admits), 0)) {\n";
   out += "      const rth::i64 at = bad ? 0 : rth::first_refused(row, extent, stride, admits);\n";
   out += "      if (extent != 0) return " + sites_.raise(site, values) + ";\n    }\n";

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rooftile/codegen/cpu/emit_cpu.h"
+
+#include "rooftile/codegen/cpu/emitter.h"
+#include "rooftile/codegen/cpu/prelude.h"
+
+namespace rooftile::codegen {
+
+using ir::Node;
+using ir::Op;
+
+namespace {
+
+void replace_line(std::string* text, const std::string& mark, const std::string& lines) {
+  size_t at;
+  while ((at = text->find(mark)) != std::string::npos) {
+    const size_t start = text->rfind('\n', at) + 1, end = text->find('\n', at) + 1;
+    text->replace(start, end - start, lines);
+  }
+}
+
+}  // namespace
+
+// Tensors whose loads the schedule takes packed: their shape as the caller passes them.
+Status Emitter::place_packed_args() {
+  launched_ = program_;
+  for (const auto& [label, form] : schedule_.operand) {
+    const Node* load = nullptr;
+    for (const Node& node : program_.nodes)
+      if (node.op == Op::kLoad && node.label == label) load = &node;
+    Diag diag;
+    diag.subject = program_.name;
+    if (!load) {
+      diag.code = ErrorCode::kSchedule;
+      diag.message = "the schedule `" + schedule_.name + "` places a load that the program does not have";
+      diag.found = "`" + label + "`";
+      diag.fix = "use the label of a load that feeds a product";
+      return diag;
+    }
+    if (form == OperandForm::kPack) continue;
+    if (form != OperandForm::kPrepacked) {
+      diag.code = ErrorCode::kPlacement;
+      diag.message = "an operand form that the CPU path does not have";
+      diag.argument = label;
+      diag.found = form == OperandForm::kDirect ? "kDirect" : "kAhead";
+      diag.expected = "kPack or kPrepacked";
+      diag.fix = "use kPack: the copy lands in the L2 cache";
+      return diag;
+    }
+    bool placed = false;
+    for (const Node& mma : program_.nodes) {
+      if (mma.op != Op::kMma || plan_.product(mma.id).b != load->id) continue;
+      auto unit = unit_of(mma);
+      if (!unit.ok()) return unit.status();
+      const MmaUnitInfo& info = unit_info(*unit);
+      PackedArg arg;
+      arg.tensor = load->name;
+      arg.logical = load->dtype;
+      arg.packed = info.word_dtype;
+      arg.n_major = plan_.product(mma.id).b_transposed;
+      packed_args_[load->name] = arg;
+      for (ir::TensorParam& tensor : launched_.tensors) {
+        if (tensor.name != load->name || tensor.shape.size() != 2) continue;
+        const Expr n = tensor.shape[arg.n_major ? 0 : 1], k = tensor.shape[arg.n_major ? 1 : 0];
+        const int64_t g = info.per_word;
+        tensor.shape = {ceil_div(n, Expr(kPanelColumns)), ceil_div(k, Expr(kWordAlign * g)) * Expr(kWordAlign),
+                        Expr(kPanelColumns * g)};
+        tensor.dtype = info.word_dtype;
+        tensor.align_bytes = 64;
+        placed = true;
+      }
+    }
+    if (!placed) {
+      diag.code = ErrorCode::kPlacement;
+      diag.message = "only the right operand of a product, a whole rank-2 tensor, can be packed ahead";
+      diag.argument = label;
+      diag.fix = "use kPack";
+      return diag;
+    }
+  }
+  return {};
+}
+
+// Elements from one row of a buffer to the next. Rows are whole cache lines plus one, so that rows of a power of two
+// do not fall on the same cache sets.
+std::string Emitter::buffer_pitch(int buffer) const {
+  const Buffer& b = plan_.buffers()[static_cast<size_t>(buffer)];
+  if (b.extents.size() < 2 || b.extents.back().is_const(1)) return "1l";
+  return "q_" + b.name;
+}
+
+// lay_out(n): byte offsets of every buffer inside a thread's scratch, and the sizes of the parts of the workspace.
+std::string Emitter::layout_text() {
+  std::string s = "struct Layout {\n  i64 shared, thread;\n";
+  Writer w;
+  std::string body;
+  auto size_line = [&](const std::string& field, const std::string& bytes, const char* part) {
+    body += "  lay." + field + " = " + part + ";\n  " + part + " += up64(" + bytes + ") + 64;\n";
+  };
+  for (const ir::TensorParam& tensor : program_.tensors) {
+    if (tensor.role != ir::Role::kWorkspace) continue;
+    std::string bytes = std::to_string(size_bytes(tensor.dtype)) + "l";
+    for (const Expr& e : tensor.shape) bytes += " * imax(" + w.expr(e) + ", 0)";
+    s += "  i64 w_" + tensor.name + ";\n";
+    size_line("w_" + tensor.name, bytes, "shared");
+  }
+  for (size_t i = 0; i < plan_.buffers().size(); ++i) {
+    const Buffer& b = plan_.buffers()[i];
+    const int es = size_bytes(b.dtype);
+    const std::string pitch = buffer_pitch(static_cast<int>(i));
+    s += "  i64 at_" + b.name + ";\n";
+    std::string elements;
+    if (pitch == "1l") {
+      elements = "1l";
+      for (const Expr& e : b.extents) elements += " * imax(" + w.expr(e) + ", 0)";
+      elements += " + 128";
+    } else {
+      s += "  i64 " + pitch + ";\n";
+      const int line = 64 / es;
+      const std::string width = w.expr(b.extents.back());
+      body += "  lay." + pitch + " = " +
+              (b.product ? "(" + width + " + 31) / 32 * 32 + 16" : "(" + width + " + " + std::to_string(line - 1) + ") / " + std::to_string(line) + " * " + std::to_string(line) + " + " + std::to_string(line)) + ";\n";
+      elements = "lay." + pitch;
+      for (size_t d = 0; d + 1 < b.extents.size(); ++d) {
+        const std::string e = "imax(" + w.expr(b.extents[d]) + ", 0)";
+        elements += " * " + (d == 0 && (b.product || b.a_operand) ? "((" + e + " + 31) / 32 * 32)" : e);
+      }
+      elements += " + 128";
+    }
+    size_line("at_" + b.name, "(" + elements + ") * " + std::to_string(es), "thread");
+  }
+  std::set<std::string> free;
+  for (const Node& node : program_.nodes) {
+    if (node.op == Op::kLoop) free.insert(node.name);
+    free.insert(node.vars.begin(), node.vars.end());
+  }
+  for (const auto& [key, pack] : packs_) {
+    auto rows = upper_bound(pack.rows, free), words = upper_bound(pack.words, free);
+    const std::string r = w.expr(rows ? *rows : pack.rows), k = w.expr(words ? *words : pack.words);
+    s += "  i64 at_" + pack.name + ", " + pack.name + (pack.is_a ? "_pitch;\n" : "_panel;\n");
+    if (pack.is_a) {
+      body += "  lay." + pack.name + "_pitch = (" + k + " + 15) / 16 * 64 + 64;\n";
+      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * 32 * lay." + pack.name + "_pitch", "thread");
+    } else {
+      body += "  lay." + pack.name + "_panel = (" + k + " + 15) / 16 * 16 * 32 + 16;\n";
+      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * lay." + pack.name + "_panel * 4", "thread");
+    }
+  }
+  s += "};\nAI i64 up64(i64 x) { return (x + 63) / 64 * 64; }\n";
+  s += "static Layout lay_out(const i64* n) {\n";
+  for (size_t i = 0; i < args_.num_dims + args_.num_int_attrs; ++i)
+    s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" + c_symbol(args_.ints[i]) + ";\n";
+  s += "  Layout lay = {};\n  i64 shared = 0, thread = 0;\n" + body +
+       "  lay.shared = shared;\n  lay.thread = thread;\n  return lay;\n}\n";
+  return s;
+}
+
+std::string Emitter::entry_text(const std::string& body) {
+  std::string s = "extern \"C\" i64 " + name_ + "_workspace(const i64* n) {\n  const Layout lay = lay_out(n);\n"
+                  "  return lay.shared + omp_get_max_threads() * lay.thread + 64;\n}\n\n";
+  s += "extern \"C\" void " + name_ + "_run(void* const* t, const i64* n, const float* f, char* workspace) {\n"
+       "  (void)t; (void)n; (void)f; (void)workspace;\n";
+  s += "  const Layout lay = lay_out(n);\n  const int threads = " + (schedule_.threads > 0 ? std::to_string(schedule_.threads) : std::string("omp_get_max_threads()")) + ";\n";
+  for (size_t i = 0; i < args_.ints.size(); ++i)
+    s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" + c_symbol(args_.ints[i]) + ";\n";
+  for (size_t i = 0; i < args_.floats.size(); ++i)
+    s += "  const float a_" + args_.floats[i] + " = f[" + std::to_string(i) + "];\n  (void)a_" + args_.floats[i] + ";\n";
+  size_t position = 0;
+  for (const ir::TensorParam& tensor : launched_.tensors) {
+    const std::string type = memory_type(tensor.dtype);
+    const bool input = tensor.role == ir::Role::kIn;
+    if (tensor.role == ir::Role::kWorkspace) {
+      s += "  " + type + "* const t_" + tensor.name + " = (" + type + "*)(workspace + lay.w_" + tensor.name + ");\n";
+      std::string stride = "1l";
+      for (size_t d = tensor.shape.size(); d-- > 0;) {
+        Writer w;
+        const std::string sym = c_symbol(tensor.name + ".s" + std::to_string(d));
+        s += "  const i64 " + sym + " = " + stride + ";\n  (void)" + sym + ";\n";
+        stride = sym + " * " + w.expr(tensor.shape[d]);
+      }
+      continue;
+    }
+    s += "  " + std::string(input ? "const " : "") + type + "* const t_" + tensor.name + " = (" + type + "*)t[" + std::to_string(position++) + "];\n";
+    s += "  (void)t_" + tensor.name + ";\n";
+    if (tensor.role == ir::Role::kOut || tensor.role == ir::Role::kInOut) {
+      // Outputs larger than the caches keep bypass them: that saves reading them first.
+      Writer w;
+      std::string bytes = std::to_string(size_bytes(tensor.dtype)) + "l";
+      for (const Expr& e : tensor.shape) bytes += " * " + w.expr(e);
+      s += "  const bool nt_" + tensor.name + " = " + bytes + " >= " + std::to_string(schedule_.nontemporal_bytes) + "l;\n  (void)nt_" + tensor.name + ";\n";
+    }
+  }
+  for (const Buffer& b : plan_.buffers())
+    if (b.extents.size() >= 2 && !b.extents.back().is_const(1)) s += "  const i64 q_" + b.name + " = lay.q_" + b.name + ";\n  (void)q_" + b.name + ";\n";
+  for (const auto& [key, pack] : packs_) {
+    const std::string field = pack.name + (pack.is_a ? "_pitch" : "_panel");
+    s += "  const i64 " + field + " = lay." + field + ";\n  (void)" + field + ";\n";
+  }
+  return s + body + "}\n";
+}
+
+Result<CpuKernelText> Emitter::run() {
+  auto plan = Plan::make(program_, schedule_);
+  if (!plan.ok()) return plan.diag();
+  plan_ = *plan;
+  auto args = arg_layout(program_);
+  if (!args.ok()) return args.diag();
+  RT_RETURN_IF_ERROR(place_packed_args());
+  if (!packed_args_.empty()) {  // dims that only the packed tensor would have bound must come from elsewhere
+    auto packed = arg_layout(launched_);
+    if (!packed.ok()) return packed.diag();
+    args = packed;
+  }
+  args_ = *args;
+  for (const ir::TensorParam& tensor : program_.tensors)
+    if (tensor.dtype == DType::kF8E4M3 || tensor.dtype == DType::kF8E5M2) {
+      Diag diag;
+      diag.code = ErrorCode::kPlacement;
+      diag.subject = program_.name;
+      diag.message = "a dtype that the CPU path does not have";
+      diag.argument = tensor.name;
+      diag.found = std::string(rooftile::name(tensor.dtype));
+      diag.expected = "f32, bf16, f16, i8, u8, i32, u32, i64 or bool";
+      diag.fix = "convert the tensor first";
+      return diag;
+    }
+  RT_RETURN_IF_ERROR(emit_block(program_.body, -1));
+  std::string body = w_.take();
+
+  std::string scratch, leave;
+  for (const Buffer& b : plan_.buffers())
+    scratch += "      " + memory_type(b.dtype) + "* const " + b.name + " = (" + memory_type(b.dtype) + "*)(scratch + lay.at_" + b.name + ");\n      (void)" + b.name + ";\n";
+  for (const auto& [key, pack] : packs_) {
+    const std::string type = pack.is_a ? "char" : "i32";
+    scratch += "      " + type + "* const " + pack.name + " = (" + type + "*)(scratch + lay.at_" + pack.name + ");\n      (void)" + pack.name + ";\n";
+  }
+  bool amx = false;
+  for (MmaUnit unit : units_) amx |= unit_info(unit).amx;
+  if (amx) {
+    scratch += "      amx_enter();\n";
+    leave += "      amx_leave();\n";
+  }
+  if (uses_nt_) leave += "      fence_nt();\n";
+  replace_line(&body, "@SCRATCH@", scratch);
+  replace_line(&body, "@LEAVE@", leave);
+
+  CpuKernelText out;
+  out.text = "// " + name_ + ": generated by Rooftile for " + target_.key() + "\n" + cpu_prelude(target_);
+  if (!units_.empty() || !packs_.empty()) out.text += packing_text();
+  if (amx) out.text += amx_setup_text();
+  for (MmaUnit unit : units_) out.text += mma_text(unit, target_, schedule_.prefetch_bytes);
+  out.text += layout_text() + entry_text(body);
+  out.scheduled = "schedule " + schedule_.str() + "\n" + plan_.str();
+  for (const auto& [key, pack] : packs_)
+    out.scheduled += "packed operand " + pack.name + " for " + unit_info(pack.unit).name + "\n";
+  out.program = launched_;
+  for (const auto& [tensor, arg] : packed_args_) out.packed.push_back(arg);
+  return out;
+}
+
+Result<CpuKernelText> emit_cpu(const ir::Program& program, const std::string& name, const Schedule& schedule,
+                               const TargetInfo& target) {
+  return Emitter(program, name, schedule, target).run();
+}
+
+}  // namespace rooftile::codegen

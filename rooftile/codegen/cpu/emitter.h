@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emitter: walks a Plan and writes C++. Split by concern:
+//   emit_cpu.cc     the whole: arguments, workspace layout, entry points
+//   emit_steps.cc   parallel spaces, loops, conditions, products and their operands
+//   emit_groups.cc  row groups and vector passes
+//   emit_values.cc  the value of a node at an index: loads, arithmetic, conversions
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rooftile/codegen/cpu/emit_cpu.h"
+#include "rooftile/codegen/cpu/mma_text.h"
+#include "rooftile/codegen/cpu/plan.h"
+#include "rooftile/codegen/cpu/writer.h"
+#include "rooftile/compile/arg_layout.h"
+
+namespace rooftile::codegen {
+
+// What kind of C++ variable holds an element: float, i32, u32, i64, bool, or the vector of it.
+enum class Cls : uint8_t { kF, kI, kU, kL, kB };
+Cls cls_of(DType dtype);
+std::string scalar_type(Cls cls);
+std::string vector_type(Cls cls);
+std::string memory_type(DType dtype);  // as declared in the prelude
+
+struct Val {
+  std::string text;
+  bool vec = false;
+  Cls cls = Cls::kF;
+};
+
+// Where along an axis of a node a value is wanted: C text of the position; `lane` if the vector walks this axis,
+// `text` then being the position of lane 0.
+struct At {
+  std::string text = "0l";
+  bool lane = false;
+};
+using AtList = std::vector<At>;
+
+// Name of a value at an index, for memo tables; axes of extent 1 are at position 0.
+std::string key_of(const ir::Node& node, const AtList& at);
+
+// A packed operand in scratch.
+struct PackBuffer {
+  std::string name;
+  MmaUnit unit;
+  bool is_a = true;
+  Expr rows, words;  // bounds: rows of A or columns of B; words of K
+};
+
+class Emitter {
+ public:
+  Emitter(const ir::Program& program, const std::string& name, const Schedule& schedule, const TargetInfo& target)
+      : program_(program), name_(name), schedule_(schedule), target_(target) {}
+  Result<CpuKernelText> run();
+
+ private:
+  // emit_cpu.cc
+  Status place_packed_args();
+  std::string entry_text(const std::string& body);
+  std::string layout_text();
+  std::string buffer_pitch(int buffer) const;
+
+  // emit_steps.cc
+  Status emit_block(const ir::Block& block, ValueId region);
+  Status emit_tiles(const ir::Node& node);
+  Status emit_loop(const ir::Node& node);
+  Status emit_prepare(ValueId load);
+  Status emit_pack_a(ValueId load, bool transposed, MmaUnit unit);
+  Status emit_pack_b(ValueId source, bool transposed, MmaUnit unit);
+  Status emit_product(const ir::Node& mma);
+  Result<MmaUnit> unit_of(const ir::Node& mma) const;
+  Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit, std::string* panel_words);
+  std::string pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const;
+
+  // emit_groups.cc
+  Status emit_group(const Group& group);
+  Status emit_scalar_item(const Item& item, const AtList& rows);
+  Status emit_pass(const std::vector<Item>& items, const AtList& rows);
+  struct Sink;
+  Status pass_body(std::vector<Sink>& sinks, const AtList& rows, const std::string& at, bool tail,
+                   const std::string& copy, std::vector<std::string>* lines);
+
+  // emit_values.cc
+  Result<Val> value(ValueId id, AtList at, bool definition = false);
+  Result<Val> load_value(const ir::Node& node, const AtList& at);
+  Result<Val> buffer_value(int buffer, const ir::Node& node, const AtList& at);
+  Result<Val> elementwise_value(const ir::Node& node, const AtList& at);
+  Result<Val> cast(const Val& v, DType from, DType to);
+  Result<std::vector<Val>> operand_values(const ir::Node& node, const AtList& at);
+  // Address of an element: pointer text without the lane's part; the lane's stride and whether it is 1.
+  struct Address {
+    std::string pointer;
+    std::string lane_index;   // elements to add for the lane axis at lane 0, "" if no lane
+    std::string lane_stride;  // "" contiguous
+    std::string lane_offsets; // gathered: a vector of element offsets
+  };
+  Result<Address> address(const ir::Node& node, const AtList& at);
+  std::string buffer_pointer(int buffer, const ir::Node& node, const AtList& at, Address* lane);
+  Val splat(const Val& v) const;
+  Val name_value(const std::string& stem, const Val& v);  // gives a value a C++ name in the right place
+  std::string literal(double number, Cls cls) const;
+  Diag unsupported(const ir::Node& node, std::string what, std::string fix) const;
+
+  const ir::Program& program_;
+  std::string name_;
+  const Schedule& schedule_;
+  const TargetInfo& target_;
+  Plan plan_;
+  ArgLayout args_;
+  Writer w_;
+  std::map<std::string, PackedArg> packed_args_;       // tensor -> how it is packed
+  ir::Program launched_;                               // with packed tensors' shapes
+  std::map<std::string, PackBuffer> packs_;            // key -> buffer
+  std::vector<std::string> pack_order_;
+  std::set<MmaUnit> units_;
+  std::map<ValueId, std::string> variables_;           // scalar carried values and loop results
+  std::vector<std::map<std::string, Val>> memo_{1};    // scalar values named in open scopes
+  // While a vector body is written:
+  std::vector<std::string>* body_ = nullptr;
+  std::map<std::string, Val>* body_memo_ = nullptr;
+  bool tail_ = false;
+  bool uses_nt_ = false;
+  bool in_tiles_ = false;
+};
+
+}  // namespace rooftile::codegen

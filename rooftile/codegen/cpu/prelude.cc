@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rooftile/codegen/cpu/prelude.h"
+
+namespace rooftile::codegen {
+namespace {
+
+// Types. W is the number of f32 lanes; i64 vectors have as many lanes and twice the bytes.
+constexpr const char* kTypes = R"(
+typedef signed char i8;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned u32;
+typedef long i64;
+struct bf16 { u16 bits; };
+struct f16 { u16 bits; };
+struct b8 { u8 bits; };
+typedef float VF __attribute__((vector_size(4 * W)));
+typedef i32 VI __attribute__((vector_size(4 * W)));
+typedef u32 VU __attribute__((vector_size(4 * W)));
+typedef i64 VL __attribute__((vector_size(8 * W)));
+typedef u16 VH __attribute__((vector_size(2 * W)));
+typedef i8 VB1 __attribute__((vector_size(W)));
+typedef u8 VB2 __attribute__((vector_size(W)));
+typedef VF VFu __attribute__((aligned(1), may_alias));
+typedef VI VIu __attribute__((aligned(1), may_alias));
+typedef VU VUu __attribute__((aligned(1), may_alias));
+typedef VL VLu __attribute__((aligned(1), may_alias));
+typedef VH VHu __attribute__((aligned(1), may_alias));
+typedef VB1 VB1u __attribute__((aligned(1), may_alias));
+typedef VB2 VB2u __attribute__((aligned(1), may_alias));
+typedef i32 i32u __attribute__((aligned(1), may_alias));
+#define AI static inline __attribute__((always_inline))
+#define CONV __builtin_convertvector
+extern "C" int omp_get_thread_num(void);
+extern "C" int omp_get_num_threads(void);
+extern "C" int omp_get_max_threads(void);
+AI i64 imin(i64 a, i64 b) { return a < b ? a : b; }
+AI i64 imax(i64 a, i64 b) { return a > b ? a : b; }
+AI i64 fdiv(i64 a, i64 b) { i64 q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }
+AI i64 fmod_(i64 a, i64 b) { i64 r = a % b; return r + ((r != 0) & ((r < 0) != (b < 0))) * b; }
+AI VF vf(float x) { return x - (VF){}; }
+AI VI vi(i32 x) { return x - (VI){}; }
+AI VU vu(u32 x) { return x - (VU){}; }
+AI VL vl(i64 x) { return x - (VL){}; }
+AI VI vi(bool x) { return -(i32)x - (VI){}; }
+AI VF vf(VF x) { return x; }
+AI VI vi(VI x) { return x; }
+AI VU vu(VU x) { return x; }
+AI VL vl(VL x) { return x; }
+)";
+
+// Loads and stores of one vector. `n` variants touch n < W elements, `g` strided, `x` indexed, `1` one element.
+constexpr const char* kMemory = R"(
+AI VF ld(const float* p) { return *(const VFu*)p; }
+AI VI ld(const i32* p) { return *(const VIu*)p; }
+AI VU ld(const u32* p) { return *(const VUu*)p; }
+AI VL ld(const i64* p) { return *(const VLu*)p; }
+AI VI ld(const i8* p) { return CONV(*(const VB1u*)p, VI); }
+AI VI ld(const u8* p) { return CONV(*(const VB2u*)p, VI); }
+AI VI ld(const b8* p) { return CONV(*(const VB2u*)p, VI) != 0; }
+AI VF ld(const bf16* p) { return (VF)(CONV(*(const VHu*)p, VU) << 16); }
+AI VF ld(const f16* p) { return widen_f16(*(const VHu*)p); }
+AI void st(float* p, VF v) { *(VFu*)p = v; }
+AI void st(i32* p, VI v) { *(VIu*)p = v; }
+AI void st(u32* p, VU v) { *(VUu*)p = v; }
+AI void st(i64* p, VL v) { *(VLu*)p = v; }
+AI void st(i8* p, VI v) { *(VB1u*)p = CONV(v, VB1); }
+AI void st(u8* p, VI v) { *(VB2u*)p = CONV(v, VB2); }
+AI void st(b8* p, VI v) { *(VB2u*)p = CONV(v & 1, VB2); }
+AI void st(bf16* p, VF v) { *(VHu*)p = narrow_bf16(v); }
+AI void st(f16* p, VF v) { *(VHu*)p = narrow_f16(v); }
+template <class T> AI auto ldn(const T* p, i64 n) {
+  T b[W] = {};
+  for (i64 i = 0; i < n; i++) b[i] = p[i];
+  return ld(b);
+}
+template <class T, class V> AI void stn(T* p, V v, i64 n) {
+  T b[W];
+  st(b, v);
+  for (i64 i = 0; i < n; i++) p[i] = b[i];
+}
+template <class T> AI auto ldg(const T* p, i64 stride, i64 n) {
+  T b[W] = {};
+  for (i64 i = 0; i < n; i++) b[i] = p[i * stride];
+  return ld(b);
+}
+template <class T, class V> AI auto ldx(const T* p, V at, i64 stride, i64 n) {
+  T b[W] = {};
+  for (i64 i = 0; i < n; i++) b[i] = p[(i64)at[i] * stride];
+  return ld(b);
+}
+template <class T, class V> AI void stg(T* p, V v, i64 stride, i64 n) {
+  T b[W];
+  st(b, v);
+  for (i64 i = 0; i < n; i++) p[i * stride] = b[i];
+}
+template <class T, class V, class X> AI void stx(T* p, V v, X at, i64 stride, i64 n) {
+  T b[W];
+  st(b, v);
+  for (i64 i = 0; i < n; i++) p[(i64)at[i] * stride] = b[i];
+}
+AI float ld1(const float* p) { return *p; }
+AI i32 ld1(const i32* p) { return *p; }
+AI u32 ld1(const u32* p) { return *p; }
+AI i64 ld1(const i64* p) { return *p; }
+AI i32 ld1(const i8* p) { return *p; }
+AI i32 ld1(const u8* p) { return *p; }
+AI bool ld1(const b8* p) { return p->bits != 0; }
+AI float ld1(const bf16* p) { u32 u = (u32)p->bits << 16; float f; __builtin_memcpy(&f, &u, 4); return f; }
+AI float ld1(const f16* p) { return ldn(p, 1)[0]; }
+AI void st1(float* p, float v) { *p = v; }
+AI void st1(bf16* p, float v) { stn(p, vf(v), 1); }
+AI void st1(f16* p, float v) { stn(p, vf(v), 1); }
+AI void st1(i32* p, i32 v) { *p = v; }
+AI void st1(u32* p, u32 v) { *p = v; }
+AI void st1(i64* p, i64 v) { *p = v; }
+AI void st1(i8* p, i32 v) { *p = (i8)v; }
+AI void st1(u8* p, i32 v) { *p = (u8)v; }
+AI void st1(b8* p, bool v) { p->bits = v; }
+)";
+
+// Functions. Accuracy: 2 ulp of f32 for exp, exp2, log, log2, recip, rsqrt; 4 ulp for tanh, erf. Polynomials are
+// minimax fits of the relative error on the stated interval.
+constexpr const char* kMath = R"(
+#define BITS(x) ((VI)(x))
+AI VF sel(VI m, VF a, VF b) { return m ? a : b; }
+AI VI sel(VI m, VI a, VI b) { return m ? a : b; }
+AI VU sel(VI m, VU a, VU b) { return m ? a : b; }
+AI VL sel(VI m, VL a, VL b) { return CONV(m, VL) ? a : b; }
+template <class T> AI T sel(bool m, T a, T b) { return m ? a : b; }
+AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
+AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
+AI VI nmax(VI a, VI b) { return a < b ? b : a; }
+AI VI nmin(VI a, VI b) { return b < a ? b : a; }
+AI VU nmax(VU a, VU b) { return a < b ? b : a; }
+AI VU nmin(VU a, VU b) { return b < a ? b : a; }
+AI VL nmax(VL a, VL b) { return a < b ? b : a; }
+AI VL nmin(VL a, VL b) { return b < a ? b : a; }
+AI float nmax(float a, float b) { return (a < b) | (b != b) ? b : a; }
+AI float nmin(float a, float b) { return (b < a) | (b != b) ? b : a; }
+AI i32 nmax(i32 a, i32 b) { return a < b ? b : a; }
+AI i32 nmin(i32 a, i32 b) { return b < a ? b : a; }
+AI u32 nmax(u32 a, u32 b) { return a < b ? b : a; }
+AI u32 nmin(u32 a, u32 b) { return b < a ? b : a; }
+AI i64 nmax(i64 a, i64 b) { return a < b ? b : a; }
+AI i64 nmin(i64 a, i64 b) { return b < a ? b : a; }
+AI VF absv(VF a) { return (VF)(BITS(a) & 0x7fffffff); }
+AI VI absv(VI a) { return a < 0 ? -a : a; }
+AI VL absv(VL a) { return a < 0 ? -a : a; }
+AI float absv(float a) { return __builtin_fabsf(a); }
+AI i32 absv(i32 a) { return a < 0 ? -a : a; }
+AI i64 absv(i64 a) { return a < 0 ? -a : a; }
+AI VF round_near(VF x) {  // |x| < 2^22; the barrier keeps the compiler from simplifying the pair away
+  VF t = x + 12582912.0f;
+  asm("" : "+x"(t));
+  return t - 12582912.0f;
+}
+AI VF as_bf16(VF x) { return (VF)(CONV(narrow_bf16(x), VU) << 16); }
+AI VF as_f16(VF x) { return widen_f16(narrow_f16(x)); }
+AI float as_bf16(float x) { return as_bf16(vf(x))[0]; }
+AI float as_f16(float x) { return as_f16(vf(x))[0]; }
+AI VF round_any(VF x) { return sel(absv(x) < 4194304.0f, round_near(x), x); }
+AI VI to_i32(VF x) {
+  VI r = CONV(sel(absv(x) < 2147483648.0f, round_any(x), vf(0.0f)), VI);
+  r = sel(x >= 2147483648.0f, vi(0x7fffffff), r);
+  return sel(x <= -2147483648.0f, vi(-0x7fffffff - 1), r);
+}
+AI VL to_i64(VF x) {
+  VI fits = absv(x) < 9223372036854775808.0f;
+  VL r = CONV(sel(fits, round_any(x), vf(0.0f)), VL);
+  r = sel((VI)(x >= 9223372036854775808.0f), vl(0x7fffffffffffffffl), r);
+  return sel((VI)(x <= -9223372036854775808.0f), vl(-0x7fffffffffffffffl - 1), r);
+}
+AI VU to_u32(VF x) { VL r = to_i64(x); r = nmin(nmax(r, vl(0)), vl(0xffffffffl)); return CONV(r, VU); }
+AI i32 to_i32(float x) { return to_i32(vf(x))[0]; }
+AI i64 to_i64(float x) { return to_i64(vf(x))[0]; }
+AI u32 to_u32(float x) { return to_u32(vf(x))[0]; }
+AI VF floorv(VF x) {
+  VI fits = absv(x) < 8388608.0f;
+  VF y = sel(fits, x, vf(0.0f)), t = CONV(CONV(y, VI), VF);
+  t -= sel(t > y, vf(1.0f), vf(0.0f));
+  return sel(fits, t, x);
+}
+AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }  // a NaN stays
+AI VF exp2v(VF x) {
+  x = clampv(x, -160.0f, 160.0f);
+  VF n = round_near(x), f = x - n;
+  VF p = 0.0001534581723f * f + 0.001339993116f;
+  p = p * f + 0.009618488938f;
+  p = p * f + 0.05550328777f;
+  p = p * f + 0.2402264689f;
+  p = p * f + 0.6931472057f;
+  p = p * f + 1.0f;
+  return scale_by(p, n);
+}
+AI VF expv(VF x) {
+  x = clampv(x, -110.0f, 110.0f);
+  VF n = round_near(x * 1.44269504089f);
+  VF r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;  // ln 2 in two parts; the first product is exact
+  VF p = 0.00138368507f * r + 0.008374815769f;
+  p = p * r + 0.04166822548f;
+  p = p * r + 0.1666642017f;
+  p = p * r + 0.4999999208f;
+  p = p * r + 1.000000036f;
+  p = p * r + 1.0f;
+  return scale_by(p, n);
+}
+// x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log(m) = 2s + s^3 P(s^2), s = (m-1)/(m+1)
+AI void split_log(VF x, VF& e, VF& lm) {
+  VI tiny = x < 1.17549435e-38f;
+  VF y = sel(tiny, x * 8388608.0f, x);
+  VI b = BITS(y) - 0x3f3504f3;
+  e = CONV((b >> 23) - (tiny & 23), VF);
+  VF m = (VF)((b & 0x007fffff) + 0x3f3504f3);
+  VF s = (m - 1.0f) / (m + 1.0f), z = s * s;
+  VF p = 0.2333347992f * z + 0.285507055f;
+  p = p * z + 0.4000012292f;
+  p = p * z + 0.6666666655f;
+  lm = s * z * p + 2.0f * s;
+}
+AI VF log_edges(VF x, VF r) {  // 0, infinity, negatives and NaN
+  r = sel(x == 0.0f, vf(-__builtin_inff()), r);
+  r = sel(x == __builtin_inff(), x, r);
+  return sel((x < 0.0f) | (x != x), vf(__builtin_nanf("")), r);
+}
+AI VF logv(VF x) {
+  VF e, m;
+  split_log(x, e, m);
+  return log_edges(x, (e * -2.12194440e-4f + m) + e * 0.693359375f);
+}
+AI VF log2v(VF x) {
+  VF e, m;
+  split_log(x, e, m);
+  return log_edges(x, m * 1.44269504089f + e);
+}
+AI VF recipv(VF x) { return 1.0f / x; }
+AI VF rsqrtv(VF x) { return 1.0f / sqrtv(x); }
+AI VF with_sign(VF magnitude, VF sign) { return (VF)(BITS(magnitude) | (BITS(sign) & (i32)0x80000000)); }
+AI VF tanhv(VF x) {
+  VF a = absv(x), z = x * x;
+  VF p = 0.002244860602f * z - 0.00830059237f;
+  p = p * z + 0.02175532353f;
+  p = p * z - 0.05395754087f;
+  p = p * z + 0.1333329605f;
+  p = p * z - 0.3333333312f;
+  VF small = x * z * p + x;
+  VF big = with_sign(1.0f - 2.0f / (expv(2.0f * clampv(a, 0.0f, 20.0f)) + 1.0f), x);
+  return sel(a < 0.63f, small, big);
+}
+AI VF erfv(VF x) {
+  VF a = absv(x), z = x * x;
+  VF p = 7.853858505e-5f * z - 0.0008010192631f;
+  p = p * z + 0.005188327552f;
+  p = p * z - 0.02685381185f;
+  p = p * z + 0.1128358515f;
+  p = p * z - 0.3761262582f;
+  p = p * z + 1.128379166f;
+  VF c = clampv(a, 0.0f, 4.2f), t = 1.0f / (0.5f * c + 1.0f);  // erfc(c) = exp(-c^2) Q(t)
+  VF q = 0.1184664082f * t - 0.4680850011f;
+  q = q * t + 0.5585951243f;
+  q = q * t - 0.09974803228f;
+  q = q * t + 0.3459018325f;
+  q = q * t + 0.2602443623f;
+  q = q * t + 0.2848226794f;
+  q = q * t - 0.0001480193851f;
+  VF big = with_sign(1.0f - expv(-c * c) * q, x);
+  return sel(a < 1.0f, x * p, sel(x != x, x, big));
+}
+AI VF sinv(VF x) { VF r; for (int i = 0; i < W; i++) r[i] = (float)__builtin_sin((double)x[i]); return r; }
+AI VF cosv(VF x) { VF r; for (int i = 0; i < W; i++) r[i] = (float)__builtin_cos((double)x[i]); return r; }
+#define SCALAR(name) AI float name(float x) { return name(vf(x))[0]; }
+SCALAR(floorv) SCALAR(exp2v) SCALAR(expv) SCALAR(logv) SCALAR(log2v) SCALAR(tanhv) SCALAR(erfv)
+AI float sinv(float x) { return (float)__builtin_sin((double)x); }
+AI float cosv(float x) { return (float)__builtin_cos((double)x); }
+AI float sqrtv(float x) { return __builtin_sqrtf(x); }
+AI float rsqrtv(float x) { return 1.0f / __builtin_sqrtf(x); }
+AI float recipv(float x) { return 1.0f / x; }
+AI u32 mulhiv(u32 a, u32 b) { return (u32)(((unsigned long)a * b) >> 32); }
+AI VU mulhiv(VU a, VU b) { VU r; for (int i = 0; i < W; i++) r[i] = mulhiv(a[i], b[i]); return r; }
+AI i64 fdivv(i64 a, i64 b) { return fdiv(a, b); }
+AI i32 fdivv(i32 a, i32 b) { return (i32)fdiv(a, b); }
+AI u32 fdivv(u32 a, u32 b) { return a / b; }
+// Lanes beyond a tail may hold a zero divisor: it must not trap.
+AI VU fdivv(VU a, VU b) { b = b == 0 ? b + 1 : b; return a / b; }
+AI VI fdivv(VI a, VI b) { b = b == 0 ? b + 1 : b; VI q = a / b; return q + (((a - q * b) != 0) & ((a < 0) != (b < 0))); }
+AI VL fdivv(VL a, VL b) { b = b == 0 ? b + 1 : b; VL q = a / b; return q + (((a - q * b) != 0) & ((a < 0) != (b < 0))); }
+template <class T> AI T fmodv(T a, T b) { return a - fdivv(a, b) * b; }
+// Sum, largest and smallest over the lanes, in a fixed order.
+template <class S, class V> AI S tree_sum(V v) {
+  S b[W];
+  __builtin_memcpy(b, &v, sizeof v);
+  for (int h = W / 2; h > 0; h /= 2)
+    for (int i = 0; i < h; i++) b[i] += b[i + h];
+  return b[0];
+}
+AI float hsum(VF v) { return tree_sum<float>(v); }
+AI i32 hsum(VI v) { return tree_sum<i32>(v); }
+AI u32 hsum(VU v) { return tree_sum<u32>(v); }
+AI i64 hsum(VL v) { return tree_sum<i64>(v); }
+#define FOLD(NAME, V, S, F) AI S NAME(V v) { S r = v[0]; for (int i = 1; i < W; i++) r = F(r, (S)v[i]); return r; }
+FOLD(hmax, VF, float, nmax) FOLD(hmin, VF, float, nmin)
+FOLD(hmax, VI, i32, nmax) FOLD(hmin, VI, i32, nmin)
+FOLD(hmax, VU, u32, nmax) FOLD(hmin, VU, u32, nmin)
+FOLD(hmax, VL, i64, nmax) FOLD(hmin, VL, i64, nmin)
+// Position of the largest element: ties to the smallest position, NaN above everything.
+AI void argmax_step(VF v, VI at, VF& best, VI& best_at) {
+  VI gt = (v > best) | ((v != v) & (best == best)), tie = (v == best) | ((v != v) & (best != best));
+  VI m = gt | (tie & (at < best_at));
+  best = sel(m, v, best);
+  best_at = sel(m, at, best_at);
+}
+AI void argmax_step(VI v, VI at, VI& best, VI& best_at) {
+  VI m = (v > best) | ((v == best) & (at < best_at));
+  best = sel(m, v, best);
+  best_at = sel(m, at, best_at);
+}
+template <class V> AI i32 argmax_lanes(V best, VI best_at) {
+  int k = 0;
+  for (int i = 1; i < W; i++) {
+    bool gt = best[i] > best[k] || (best[i] != best[i] && best[k] == best[k]);
+    bool tie = best[i] == best[k] || (best[i] != best[i] && best[k] != best[k]);
+    if (gt || (tie && best_at[i] < best_at[k])) k = i;
+  }
+  return best_at[k];
+}
+AI VI lanes() { VI r; for (int i = 0; i < W; i++) r[i] = i; return r; }
+// Philox4x32-10 (Salmon et al. 2011): first word of the block; counter (c lo, c hi, offset lo, offset hi), key = seed.
+AI u32 philoxv(i64 c, i64 seed, i64 offset) {
+  u32 c0 = (u32)c, c1 = (u32)(c >> 32), c2 = (u32)offset, c3 = (u32)(offset >> 32);
+  u32 k0 = (u32)seed, k1 = (u32)(seed >> 32);
+  for (int r = 0; r < 10; r++) {
+    unsigned long p0 = 0xD2511F53ul * c0, p1 = 0xCD9E8D57ul * c2;
+    u32 n0 = (u32)(p1 >> 32) ^ c1 ^ k0, n2 = (u32)(p0 >> 32) ^ c3 ^ k1;
+    c1 = (u32)p1; c3 = (u32)p0; c0 = n0; c2 = n2;
+    k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+  }
+  return c0;
+}
+AI VU philoxv(VL c, i64 seed, i64 offset) { VU r; for (int i = 0; i < W; i++) r[i] = philoxv(c[i], seed, offset); return r; }
+AI VU philoxv(VI c, i64 seed, i64 offset) { return philoxv(CONV(c, VL), seed, offset); }
+AI i32 sat_i8(float x) { x = x != x ? 0.0f : x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x; return (i32)__builtin_rintf(x); }
+AI VI sat_i8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, -128.0f, 127.0f)); return CONV(round_near(x), VI); }
+AI VI sat_u8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, 0.0f, 255.0f)); return CONV(round_near(x), VI); }
+AI i32 sat_u8(float x) { x = x != x ? 0.0f : x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x; return (i32)__builtin_rintf(x); }
+)";
+
+// Rounding to bf16 by integer arithmetic: to nearest even; a NaN stays one.
+constexpr const char* kPlainBf16 = R"(
+AI VH narrow_bf16(VF v) {
+  VU u = (VU)v, r = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  return CONV((VU)((v != v) ? (VI)((u >> 16) | 0x40) : (VI)r), VH);
+}
+)";
+constexpr const char* kAvx512Bf16 = R"(
+AI VH narrow_bf16(VF v) {  // the instruction flushes denormals; they are below 2^-126, where a bf16 result rounds them anyway
+  VH r;
+  asm("vcvtneps2bf16 %1,%0" : "=v"(r) : "v"(v));
+  return r;
+}
+)";
+constexpr const char* kPlainScale = R"(
+AI VF scale_by(VF p, VF n) {  // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
+  VI k = CONV(n, VI), h = k >> 1;
+  return p * (VF)((h + 127) << 23) * (VF)((k - h + 127) << 23);
+}
+)";
+constexpr const char* kAvx512Scale = R"(
+AI VF scale_by(VF p, VF n) { VF r; asm("vscalefps %2,%1,%0" : "=v"(r) : "v"(p), "v"(n)); return r; }
+)";
+
+constexpr const char* kGeneric = R"(
+AI VF widen_f16(VH h) {
+  VU u = CONV(h, VU), m = (u & 0x7fff) << 13, s = (u & 0x8000) << 16;
+  VF scaled = (VF)m * 5.192296858534828e+33f;  // 2^112 moves the exponent; denormals come out right
+  VU r = (VU)((m >= 0x0f800000u) ? (VI)(m | 0x7f800000u) : (VI)scaled);
+  return (VF)(r | s);
+}
+AI VH narrow_f16(VF v) {
+  VU u = (VU)v, s = (u >> 16) & 0x8000, a = u & 0x7fffffff;
+  VI n = (VI)((a - 0x38000000u + 0xfff + ((a >> 13) & 1)) >> 13);
+  VI d = (VI)((VU)((VF)a + 0.5f) - 0x3f000000u);  // results below 2^-14: the adder rounds
+  VI r = (a < 0x38800000u) ? d : n;
+  r = (a >= 0x477ff000u) ? (VI){} + 0x7c00 : r;  // from 65520 on: infinity
+  r = (a > 0x7f800000u) ? (VI){} + 0x7e00 : r;
+  return CONV((VU)r | s, VH);
+}
+AI VF sqrtv(VF x) { VF r; for (int i = 0; i < W; i++) r[i] = __builtin_sqrtf(x[i]); return r; }
+AI void fence_nt() {}
+)";
+constexpr const char* kGenericNt = R"(
+template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+)";
+constexpr const char* kAvx2 = R"(
+typedef float X4 __attribute__((vector_size(16)));
+AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=x"(r) : "x"(h)); return r; }
+AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=x"(r) : "x"(v)); return r; }
+AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=x"(r) : "x"(x)); return r; }
+AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
+)";
+constexpr const char* kAvx2Nt = R"(
+AI void stnt(float* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "x"(v)); }
+AI void stnt(i32* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "x"(v)); }
+AI void stnt(bf16* p, VF v) { VH h = narrow_bf16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "x"(h)); }
+AI void stnt(f16* p, VF v) { VH h = narrow_f16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "x"(h)); }
+template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+)";
+constexpr const char* kAvx512 = R"(
+AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=v"(r) : "v"(h)); return r; }
+AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=v"(r) : "v"(v)); return r; }
+AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=v"(r) : "v"(x)); return r; }
+AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
+)";
+constexpr const char* kAvx512Nt = R"(
+AI void stnt(float* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "v"(v)); }
+AI void stnt(i32* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "v"(v)); }
+AI void stnt(bf16* p, VF v) { VH h = narrow_bf16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "v"(h)); }
+AI void stnt(f16* p, VF v) { VH h = narrow_f16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "v"(h)); }
+template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+)";
+
+}  // namespace
+
+std::string cpu_prelude(const TargetInfo& target) {
+  const bool avx512 = target.isa == "avx512", avx2 = target.isa == "avx2";
+  std::string text = "#define W " + std::to_string(target.lanes_f32()) + "\n";
+  text += kTypes;
+  text += avx512 ? kAvx512 : avx2 ? kAvx2 : kGeneric;
+  text += avx512 && target.avx512_bf16 ? kAvx512Bf16 : kPlainBf16;
+  text += avx512 ? kAvx512Scale : kPlainScale;
+  text += kMemory;
+  text += avx512 ? kAvx512Nt : avx2 ? kAvx2Nt : kGenericNt;
+  text += kMath;
+  return text;
+}
+
+}  // namespace rooftile::codegen

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// O = softmax(scale q K^T) V for one new query a sequence over its cache, dense or paged.
+//
+// The query heads that share a KV head are the rows of one small product, so that the cache is read
+// once. A key range in several splits fills the machine when there are few sequences: each split
+// leaves its unnormalised output, maximum and sum in workspaces, and a second phase merges them.
+// Splits are cut from the sequence's own length at run time; one without keys is neutral in the
+// merge (m = -inf, l = 0). No load touches a token at or beyond the length, nor the block-table
+// entries behind it.
+#include <algorithm>
+
+#include "rooftile/ops/attention/attention_contract.h"
+#include "rooftile/ops/attention/attention_program.h"
+
+namespace rooftile::ops {
+
+void attention_decode_ref(RefCall& call);
+
+namespace {
+
+using dsl::all;
+using dsl::Index;
+using dsl::Kernel;
+using dsl::Range;
+using dsl::Tile;
+
+enum KvLayout : int64_t { kDense, kPaged };
+
+// Keys [j, j + count) of sequence b, one KV head: [count, D].
+struct CacheReader {
+  Kernel& k;
+  bool paged;
+  Index b, kv_head;
+
+  Tile load(const char* cache, const Index& j, const Index& count) const {
+    if (!paged) return k.load(k[cache](b, dsl::range(j, count), kv_head, all), cache);
+    Tile token = k.iota(count, j);  // [count]
+    Tile page_size = k.index(k.dim("S")).to(DType::kI32);
+    Tile page = k.load(k["block_table"](b, floor_div(token, page_size)));
+    return k.load(k[cache](page, mod(token, page_size), kv_head, all), cache);
+  }
+};
+
+// The softmax state of the group's query heads [G, D] after keys [begin, end).
+std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const Index& kv_head,
+                         const Index& begin, const Index& end) {
+  const Index G = group_size(), BN = k.tile_param("BN");
+  const CacheReader cache = {k, config.flag("kv_layout") == kPaged, b, kv_head};
+  Tile q = k.load(k["q"](b, dsl::range(kv_head * G, G), all), "q");  // [G, D]
+  return k.loop("j", begin, end, BN, empty_state(k, G, k.dim("D")),
+                [&](Index j, std::vector<Tile> state) {
+                  const Index count = min(BN, end - j);
+                  Tile keys = cache.load("k", j, count);                    // [BN, D]
+                  Tile v = cache.load("v", j, count);                       // [BN, D]
+                  Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
+                  return softmax_step(state, scores, v, "");
+                });
+}
+
+// First key inside the window of the only query, which stands at the last position.
+Index first_key(const Index& length) { return max(length - 1 - left_reach(), Expr(0)); }
+
+void single(Kernel& k, const Config& config) {
+  const Index G = group_size();
+  const dsl::Tensor lengths = k["lengths"];
+  k.tiles({{"b", k.dim("B")}, {"hkv", k.dim("Hkv")}}, [&](std::vector<Index> at) {
+    const Index b = at[0], length = lengths.at(b);
+    const Range heads = dsl::range(at[1] * G, G);
+    const std::vector<Tile> state = attend(k, config, b, at[1], first_key(length), length);
+    Tile sink;
+    if (config.has("sink")) sink = k.load(k["sink"](heads, dsl::new_axis), "sink");  // [G, 1]
+    k.store(k["o"](b, heads, all), state[0] * normalizer(k, config, state[1], state[2], sink));
+    if (config.has("lse"))
+      k.store(k["lse"](heads, b, dsl::new_axis), log_sum_exp(state[1], state[2]));
+  });
+}
+
+void split(Kernel& k, const Config& config) {
+  const Index B = k.dim("B"), Hq = k.dim("Hq"), D = k.dim("D"), G = group_size();
+  const Index BN = k.tile_param("BN"), SPLITS = k.tile_param("SPLITS");
+  const dsl::Tensor lengths = k["lengths"];
+  const dsl::Tensor part_o = k.workspace("part_o", DType::kF32, {B, Hq, SPLITS, D});
+  const dsl::Tensor part_m = k.workspace("part_m", DType::kF32, {B, Hq, SPLITS, 1});
+  const dsl::Tensor part_l = k.workspace("part_l", DType::kF32, {B, Hq, SPLITS, 1});
+
+  k.tiles({{"b", B}, {"split", SPLITS}, {"hkv", k.dim("Hkv")}}, [&](std::vector<Index> at) {
+    const Index b = at[0], length = lengths.at(b), first = first_key(length);
+    // Whole blocks a split: only the last one of a sequence is short.
+    const Index keys = ceil_div(ceil_div(length - first, BN), SPLITS) * BN;
+    const Index begin = first + at[1] * keys;
+    const auto state = attend(k, config, b, at[2], begin, min(length, begin + keys));
+    const Range heads = dsl::range(at[2] * G, G);
+    k.store(part_o(b, heads, at[1], all), state[0]);
+    k.store(part_m(b, heads, at[1], all), state[1]);
+    k.store(part_l(b, heads, at[1], all), state[2]);
+  });
+  k.tiles({{"b", B}, {"h", Hq}}, [&](std::vector<Index> at) {
+    const Index b = at[0], h = at[1];
+    Tile m = k.load(part_m(b, h, all, all));                   // [SPLITS, 1]
+    Tile largest = reduce_max(m, 0);                           // [1, 1]
+    Tile weight = exp2(m - finite_base(largest));              // [SPLITS, 1]
+    Tile l = sum(weight * k.load(part_l(b, h, all, all)), 0);  // [1, 1]
+    Tile o = sum(weight * k.load(part_o(b, h, all, all)), 0);  // [1, D]
+    Tile sink;
+    if (config.has("sink")) sink = k.load(k["sink"](h), "sink");
+    const Range head = dsl::range(h, 1);
+    k.store(k["o"](b, head, all), o * normalizer(k, config, largest, l, sink));
+    if (config.has("lse")) k.store(k["lse"](head, dsl::range(b, 1)), log_sum_exp(largest, l));
+  });
+}
+
+// Sequences times KV heads from which on every thread has work without splitting.
+constexpr int64_t kEnoughTiles = 64;
+
+int64_t capacity(const Config& config, const Env& dims) {
+  return dims.at("S") * (config.flag("kv_layout") == kPaged ? dims.at("MP") : 1);
+}
+
+Schedule single_schedule(const Config&, const Env&, const TargetInfo&) {
+  Schedule s;
+  s.name = "single";
+  s.tile = {{"BN", 128}};
+  s.dynamic = true;  // lengths differ
+  return s;
+}
+
+// Four tiles a thread, as long as a split keeps two blocks of keys.
+Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  Schedule s = single_schedule(config, dims, target);
+  s.name = "split";
+  const int64_t tiles = std::max<int64_t>(dims.at("B") * dims.at("Hkv"), 1);
+  const int64_t wanted = (4 * target.threads + tiles - 1) / tiles;
+  const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
+  s.tile["SPLITS"] = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+  return s;
+}
+
+Status refuse_decode(const Config& config) {
+  const bool paged = config.flag("kv_layout") == kPaged;
+  if (config.has("block_table") == paged) return {};
+  Diag diag;
+  diag.code = ErrorCode::kUnsupported;
+  diag.message = "a block table belongs to a paged cache, and to that alone";
+  diag.argument = "block_table";
+  diag.found = paged ? "absent" : "given";
+  diag.expected = "present exactly with kv_layout paged";
+  return diag;
+}
+
+}  // namespace
+
+OpDef attention_decode() {
+  const Expr B = Expr::sym("B"), Hq = Expr::sym("Hq"), Hkv = Expr::sym("Hkv");
+  const Expr D = Expr::sym("D"), P = Expr::sym("P"), S = Expr::sym("S"), MP = Expr::sym("MP");
+  const Expr is_dense = Expr::sym("kv_layout") == Expr(kDense);
+  const Expr capacity_of_row = select(is_dense, S, MP * S);
+  OpDef op("attention", "attention_decode", "attention of one new query a sequence over its cache");
+  op.out({.name = "o", .shape = {B, Hq, D}, .same_dtype_as = "q", .doc = "output"})
+      .out({.name = "lse",
+            .shape = {Hq, B},
+            .dtypes = {DType::kF32},
+            .optional = true,
+            .doc = "natural-log sum of exponentials; -inf for an empty sequence"})
+      .in({.name = "q",
+           .shape = {B, Hq, D},
+           .dtypes = {DType::kBf16, DType::kF16, DType::kF32},
+           .doc = "the query of each sequence, at its last position"})
+      .in({.name = "k",
+           .shape = {P, S, Hkv, D},
+           .same_dtype_as = "q",
+           .doc = "keys. paged: P pages of S tokens. dense: P = B rows of S tokens. Only the "
+                  "innermost stride is fixed, so head-major caches (HND) are views of this"})
+      .in({.name = "v", .shape = {P, S, Hkv, D}, .same_dtype_as = "q", .doc = "values, alike"})
+      .in({.name = "lengths",
+           .shape = {B},
+           .dtypes = {DType::kI32},
+           .doc = "tokens in each sequence's cache, the query's own included; 0: output 0"})
+      .in({.name = "block_table",
+           .shape = {B, MP},
+           .dtypes = {DType::kI32},
+           .optional = true,
+           .doc = "pages of each sequence in order, with kv_layout paged. Entries beyond the "
+                  "length are not read"});
+  declare_logits(op);
+  op.int_attr({.name = "window_left",
+               .is_float = false,
+               .default_value = -1,
+               .min = -1,
+               .max = kMaxWindow,
+               .has_range = true,
+               .doc = "keys visible before the query's own position; -1: all"})
+      .choice("kv_layout", {"dense", "paged"}, "how the cache is laid out")
+      .needs(!is_dense || P == B, "a dense cache has one row a sequence")
+      .needs(is_dense || S >= Expr(1), "a page holds at least one token")
+      .needs(capacity_of_row <= Expr(kMaxTokens), "positions are 32-bit")
+      .index_range("lengths", 0, capacity_of_row + 1, "a sequence fits its part of the cache")
+      .index_range_used("block_table", 0, P, "lengths", S, "a page in use exists")
+      .refuse(refuse_decode)
+      .source("Dao et al. 2023, Flash-Decoding; paged caches: Kwon et al. 2023, arXiv:2309.06180")
+      .reference(attention_decode_ref)
+      .kernel({.name = "single",
+               .build = single,
+               .schedule = single_schedule,
+               .applies =
+                   [](const Config&, const Env& dims) {
+                     return dims.at("B") * dims.at("Hkv") >= kEnoughTiles;
+                   }})
+      .kernel({.name = "split", .build = split, .schedule = split_schedule})
+      .inputs(decode_inputs)
+      .cost(decode_cost)
+      .tolerance(attention_tolerance)
+      .cases(R"(
+B=1 P=1 S=1 Hq=1 Hkv=1 D=8 scale=0.35 : smoke,ci
+B=0 P=0 S=16 Hq=2 Hkv=1 D=16 : smoke,ci
+B=7 P=7 S=40 Hq=4 Hkv=2 D=16 lse=1 : smoke,ci
+B=7 P=7 S=40 Hq=7 Hkv=1 D=24 lse=1 dtype=f32 : smoke,ci
+B=32 P=32 S=20 Hq=4 Hkv=2 D=16 lse=1 : smoke,ci
+B=32 P=32 S=20 Hq=4 Hkv=2 D=16 sink=1 window_left=6 softcap_on=1 softcap=3 : smoke,ci
+B=7 P=7 S=300 Hq=4 Hkv=4 D=32 window_left=100 dtype=f16 : smoke,ci
+B=7 P=30 S=4 MP=12 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=16 lse=1 : smoke,ci
+B=7 P=40 S=16 MP=5 block_table=1 kv_layout=paged Hq=7 Hkv=1 D=64 : smoke,ci
+B=35 P=120 S=3 MP=9 block_table=1 kv_layout=paged Hq=6 Hkv=2 D=16 dtype=f32 sink=1 lse=1 : smoke,ci
+B=5 P=3 S=1 MP=9 block_table=1 kv_layout=paged Hq=2 Hkv=2 D=16 window_left=0 : smoke,ci
+B=3 P=3 S=1000 Hq=32 Hkv=2 D=128 lse=1 : ci
+B=8 P=200 S=64 MP=17 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 lse=1 : ci
+B=64 P=64 S=257 Hq=8 Hkv=2 D=64 dtype=f16 : ci
+B=1 P=1 S=2048 Hq=14 Hkv=2 D=64 scale=0.125 : ci
+B=32 P=32 S=4096 Hq=32 Hkv=8 D=128 : llm
+B=32 P=8192 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
+B=1 P=1 S=16384 Hq=32 Hkv=8 D=128 : llm
+B=16 P=16 S=4096 Hq=14 Hkv=2 D=64 scale=0.125 : llm
+B=1 P=1 S=131072 Hq=32 Hkv=8 D=128 : full
+)");
+  return op;
+}
+
+}  // namespace rooftile::ops

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// O = softmax(mask(scale Q K^T)) V for whole sequences, exact, in one pass over K and V.
+//
+// A tile is one block of queries of one head. The keys it sees fall into three runs of blocks: cut
+// by the left edge of the window, seen by every query, cut by the right edge (the diagonal under
+// `causal`). Only the first and the last run carry a mask; blocks that no query sees are not
+// visited. The three loops carry one softmax state.
+//
+// Packed sequences: block slot t belongs to sequence b iff start(b) <= t < start(b + 1) with
+// start(b) = cu_q[b] / BM + b. These runs are disjoint and at least as long as the sequence has
+// blocks, so that a first phase can write the owner of every slot with no prefix sum, and the
+// parallel space has no more than Tq / BM + B slots whatever the lengths are.
+#include <algorithm>
+#include <limits>
+
+#include "rooftile/ops/attention/attention_contract.h"
+#include "rooftile/ops/attention/attention_program.h"
+
+namespace rooftile::ops {
+
+void attention_prefill_ref(RefCall& call);
+
+namespace {
+
+using dsl::Index;
+using dsl::Kernel;
+using dsl::Range;
+using dsl::Tile;
+
+// One sequence: where its rows lie in the packed tensors.
+struct Sequence {
+  Index q_begin, q_len, k_begin, k_len;
+};
+
+// Which of the two edges of the visible range cut through a run of blocks.
+enum class Edges { kNone, kRight, kBoth };
+
+class QueryBlock {
+ public:
+  QueryBlock(Kernel& k, const Config& config, const Sequence& seq, Index i, Index head, Index kv)
+      : k_(k),
+        config_(config),
+        seq_(seq),
+        BN_(k.tile_param("BN")),
+        rows_(dsl::block(i, k.tile_param("BM"), seq.q_len)),
+        head_(std::move(head)),
+        kv_head_(std::move(kv)) {}
+
+  void run() {
+    const Range packed = dsl::range(seq_.q_begin + rows_.begin, rows_.extent);
+    q_ = k_.load(k_["q"](packed, head_, dsl::all), "q");  // [BM, D]
+    std::vector<Tile> state = empty_state(k_, rows_.extent, k_.dim("D"));
+
+    // Query row r sees keys first(r) .. last(r), both growing with r.
+    const Index left = left_reach(), right = right_reach(config_);
+    const Index shift = seq_.k_len - seq_.q_len;  // bottom-right: the last query sees the last key
+    const Index top = rows_.begin + shift, bottom = top + rows_.extent - 1;
+    const Index begin = max(top - left, Expr(0)) / BN_;
+    const Index full_begin = ceil_div(max(bottom - left, Expr(0)), BN_);
+    const Index full_end =
+        select(top + right + 1 >= seq_.k_len, ceil_div(seq_.k_len, BN_), (top + right + 1) / BN_);
+    const Index end = ceil_div(min(seq_.k_len, bottom + right + 1), BN_);
+    state = walk("_left", begin, min(full_begin, end), Edges::kBoth, state);
+    state = walk("", full_begin, full_end, Edges::kNone, state);
+    state = walk("_right", max(full_begin, full_end), end, Edges::kRight, state);
+    finish(packed, state);
+  }
+
+ private:
+  std::vector<Tile> walk(const std::string& suffix, const Index& begin, const Index& end,
+                         Edges edges, const std::vector<Tile>& state) {
+    return k_.loop("j" + suffix, begin, end, 1, state, [&](Index j, std::vector<Tile> s) {
+      const Range keys = dsl::block(j, BN_, seq_.k_len);
+      const Range packed = dsl::range(seq_.k_begin + keys.begin, keys.extent);
+      Tile kt = k_.load(k_["k"](packed, kv_head_, dsl::all), "k" + suffix);  // [BN, D]
+      Tile v = k_.load(k_["v"](packed, kv_head_, dsl::all), "v" + suffix);   // [BN, D]
+      Tile scores = logits(k_, config_, mma(q_, kt.t(), "qk" + suffix));     // [BM, BN]
+      return softmax_step(s, masked(scores, keys, edges), v, suffix);
+    });
+  }
+
+  Tile masked(const Tile& scores, const Range& keys, Edges edges) {
+    if (edges == Edges::kNone) return scores;
+    // First and last key that each query sees, against the keys' positions.
+    const Index at = rows_.begin + seq_.k_len - seq_.q_len;
+    Tile key = k_.iota({1, keys.extent}, 1, keys.begin);
+    Tile seen = key <= k_.iota({rows_.extent, 1}, 0, at + right_reach(config_));
+    if (edges == Edges::kBoth)
+      seen = logical_and(seen, k_.iota({rows_.extent, 1}, 0, at - left_reach()) <= key);
+    return where_(seen, scores, k_.full({}, -std::numeric_limits<double>::infinity()));
+  }
+
+  void finish(const Range& packed, const std::vector<Tile>& state) {
+    const Tile &o = state[0], &m = state[1], &l = state[2];
+    Tile sink;
+    if (config_.has("sink")) sink = k_.load(k_["sink"](head_), "sink");
+    k_.store(k_["o"](packed, head_, dsl::all), o * normalizer(k_, config_, m, l, sink));
+    if (config_.has("lse")) k_.store(k_["lse"](head_, packed, dsl::new_axis), log_sum_exp(m, l));
+  }
+
+  Kernel& k_;
+  const Config& config_;
+  Sequence seq_;
+  Index BN_;
+  Range rows_;
+  Index head_, kv_head_;
+  Tile q_;
+};
+
+// Blocks with the most keys first: under a causal mask those at the end.
+Index heaviest_first(const Config& config, const Index& t, const Index& count) {
+  return config.flag("causal") != 0 ? count - 1 - t : t;
+}
+
+void one_sequence(Kernel& k, const Config& config) {
+  const Index Tq = k.dim("Tq"), BM = k.tile_param("BM"), G = group_size();
+  const Index blocks = ceil_div(Tq, BM);
+  const Sequence seq = {0, Tq, 0, k.dim("Tk")};
+  k.tiles({{"hkv", k.dim("Hkv")}, {"g", G}, {"i", blocks}}, [&](std::vector<Index> at) {
+    const Index i = heaviest_first(config, at[2], blocks);
+    QueryBlock(k, config, seq, i, at[0] * G + at[1], at[0]).run();
+  });
+}
+
+void packed_sequences(Kernel& k, const Config& config) {
+  const Index Tq = k.dim("Tq"), BM = k.tile_param("BM"), G = group_size();
+  const Index B = k.dim("B1") - 1;
+  const Index slots = Tq / BM + B;
+  const dsl::Tensor cu_q = k["cu_q"], cu_k = k["cu_k"];
+  const dsl::Tensor owner = k.workspace("owner", DType::kI32, {slots});
+  const auto start = [&](const Index& b) { return cu_q.at(b) / BM + b; };
+
+  k.tiles({"b", B}, [&](Index b) {
+    const Index count = start(b + 1) - start(b);
+    Tile sequence = k.index(b).to(DType::kI32);
+    k.store(owner(dsl::range(start(b), count)), k.full({count}, 0.0, DType::kI32) + sequence);
+  });
+  k.tiles({{"hkv", k.dim("Hkv")}, {"g", G}, {"t", slots}}, [&](std::vector<Index> at) {
+    const Index t = heaviest_first(config, at[2], slots);
+    const Index b = owner.at(t), i = t - start(b);
+    const Sequence seq = {cu_q.at(b), cu_q.at(b + 1) - cu_q.at(b), cu_k.at(b),
+                          cu_k.at(b + 1) - cu_k.at(b)};
+    k.when(i * BM < seq.q_len,
+           [&] { QueryBlock(k, config, seq, i, at[0] * G + at[1], at[0]).run(); });
+  });
+}
+
+Schedule prefill_schedule(const Config&, const Env& dims, const TargetInfo&) {
+  Schedule s;
+  s.name = "prefill";
+  // 128 keys: the block of scores, f32, and both operands of 128 x 128 stay in L2 together.
+  const int64_t rows = (dims.at("Tq") + 15) / 16 * 16;
+  s.tile = {{"BM", std::clamp<int64_t>(rows, 16, 128)}, {"BN", 128}};
+  s.dynamic = true;  // blocks differ in their number of keys
+  return s;
+}
+
+Status refuse_prefill(const Config& config) {
+  if (config.has("cu_q") == config.has("cu_k")) return {};
+  Diag diag;
+  diag.code = ErrorCode::kUnsupported;
+  diag.message = "sequence offsets come for queries and keys together";
+  diag.argument = config.has("cu_q") ? "cu_k" : "cu_q";
+  diag.found = "absent";
+  diag.expected = "both cu_q and cu_k, or neither for one sequence";
+  return diag;
+}
+
+}  // namespace
+
+OpDef attention_prefill() {
+  const Expr Tq = Expr::sym("Tq"), Tk = Expr::sym("Tk"), Hq = Expr::sym("Hq");
+  const Expr Hkv = Expr::sym("Hkv"), D = Expr::sym("D"), B1 = Expr::sym("B1");
+  OpDef op("attention", "attention_prefill", "attention of whole (packed) sequences");
+  op.out({.name = "o", .shape = {Tq, Hq, D}, .same_dtype_as = "q", .doc = "output"})
+      .out({.name = "lse",
+            .shape = {Hq, Tq},
+            .dtypes = {DType::kF32},
+            .optional = true,
+            .doc = "natural-log sum of exponentials of each row; -inf where no key is visible"})
+      .in({.name = "q",
+           .shape = {Tq, Hq, D},
+           .dtypes = {DType::kBf16, DType::kF16, DType::kF32},
+           .doc = "queries of all sequences, one after the other; any strides but the innermost, "
+                  "so a [B, H, S, D] tensor of one sequence is a view of this"})
+      .in({.name = "k", .shape = {Tk, Hkv, D}, .same_dtype_as = "q", .doc = "keys, packed alike"})
+      .in({.name = "v", .shape = {Tk, Hkv, D}, .same_dtype_as = "q", .doc = "values"})
+      .in({.name = "cu_q",
+           .shape = {B1},
+           .dtypes = {DType::kI32},
+           .optional = true,
+           .doc = "first query row of each sequence, and Tq: B1 = sequences + 1 entries. Equal "
+                  "neighbours: an empty sequence. Absent with cu_k: one sequence"})
+      .in({.name = "cu_k",
+           .shape = {B1},
+           .dtypes = {DType::kI32},
+           .optional = true,
+           .doc = "first key row of each sequence, and Tk"});
+  declare_logits(op);
+  op.int_attr({.name = "window_left",
+               .is_float = false,
+               .default_value = -1,
+               .min = -1,
+               .max = kMaxWindow,
+               .has_range = true,
+               .doc = "keys visible before a query's own position; -1: all"})
+      .int_attr({.name = "window_right",
+                 .is_float = false,
+                 .default_value = -1,
+                 .min = -1,
+                 .max = kMaxWindow,
+                 .has_range = true,
+                 .doc = "keys visible after a query's own position; -1: all"})
+      .flag("causal", false,
+            "no key after a query's own position, which counts from the end of the keys "
+            "(bottom-right): query i of Sq sees keys up to i + Sk - Sq")
+      .needs(Expr::sym("causal") == Expr(0) || Expr::sym("window_right") <= Expr(0),
+             "a causal query sees nothing to its right")
+      .needs(B1 >= Expr(1), "offsets have one entry more than there are sequences")
+      .first_is("cu_q", 0, "the first sequence starts at row 0")
+      .first_is("cu_k", 0, "the first sequence starts at row 0")
+      .non_decreasing("cu_q", "sequences lie one after the other")
+      .non_decreasing("cu_k", "sequences lie one after the other")
+      .last_is("cu_q", Tq, "the last sequence ends at the last row")
+      .last_is("cu_k", Tk, "the last sequence ends at the last row")
+      .limit("Tq", kMaxTokens)
+      .limit("Tk", kMaxTokens)
+      .refuse(refuse_prefill)
+      .source(
+          "Milakov and Gimelshein 2018 (online softmax), arXiv:1805.02867; Dao et al. 2022, "
+          "FlashAttention, arXiv:2205.14135; window and mask conventions of FlashAttention 2.1")
+      .reference(attention_prefill_ref)
+      .kernel({.name = "packed",
+               .build = packed_sequences,
+               .schedule = prefill_schedule,
+               .applies = [](const Config& config, const Env&) { return config.has("cu_q"); }})
+      .kernel({.name = "one",
+               .build = one_sequence,
+               .schedule = prefill_schedule,
+               .applies = [](const Config& config, const Env&) { return !config.has("cu_q"); }})
+      .inputs(prefill_inputs)
+      .cost(prefill_cost)
+      .tolerance(attention_tolerance)
+      .cases(R"(
+Tq=1 Tk=1 Hq=1 Hkv=1 D=8 scale=0.35 : smoke,ci
+Tq=0 Tk=5 Hq=2 Hkv=1 D=16 : smoke,ci
+Tq=5 Tk=0 Hq=2 Hkv=1 D=16 lse=1 : smoke,ci
+Tq=7 Tk=3 Hq=2 Hkv=1 D=64 causal=1 lse=1 : smoke,ci
+Tq=17 Tk=17 Hq=4 Hkv=2 D=16 causal=1 dtype=f32 lse=1 : smoke,ci
+Tq=33 Tk=40 Hq=7 Hkv=1 D=24 causal=1 dtype=f16 : smoke,ci
+Tq=20 Tk=150 Hq=2 Hkv=2 D=32 lse=1 : smoke,ci
+Tq=129 Tk=129 Hq=2 Hkv=1 D=16 causal=1 window_left=0 : smoke,ci
+Tq=130 Tk=200 Hq=1 Hkv=1 D=16 window_left=3 window_right=2 lse=1 dtype=f32 : smoke,ci
+Tq=40 Tk=300 Hq=1 Hkv=1 D=16 causal=1 window_left=130 : smoke,ci
+Tq=19 Tk=31 Hq=4 Hkv=2 D=16 softcap_on=1 softcap=2.5 causal=1 lse=1 : smoke,ci
+Tq=19 Tk=31 Hq=4 Hkv=2 D=16 sink=1 causal=1 lse=1 dtype=f32 : smoke,ci
+Tq=9 Tk=4 Hq=2 Hkv=1 D=16 sink=1 causal=1 lse=1 : smoke,ci
+Tq=60 Tk=60 B1=6 cu_q=1 cu_k=1 Hq=4 Hkv=2 D=16 causal=1 lse=1 : smoke,ci
+Tq=60 Tk=300 B1=8 cu_q=1 cu_k=1 Hq=3 Hkv=1 D=16 dtype=f32 causal=1 lse=1 : smoke,ci
+Tq=300 Tk=70 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=2 D=16 window_left=9 window_right=30 : smoke,ci
+Tq=0 Tk=0 B1=3 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 lse=1 : smoke,ci
+Tq=0 Tk=0 B1=1 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 : smoke,ci
+Tq=300 Tk=300 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
+Tq=257 Tk=511 Hq=2 Hkv=1 D=64 causal=1 window_left=100 lse=1 : ci
+Tq=127 Tk=128 Hq=12 Hkv=2 D=64 dtype=f16 : ci
+Tq=128 Tk=129 Hq=1 Hkv=1 D=256 causal=1 dtype=f32 : ci
+Tq=700 Tk=700 B1=17 cu_q=1 cu_k=1 Hq=4 Hkv=2 D=64 causal=1 lse=1 : ci
+Tq=2000 Tk=2000 B1=1001 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 causal=1 : ci
+Tq=2048 Tk=2048 Hq=8 Hkv=8 D=128 causal=1 : llm
+Tq=2048 Tk=2048 Hq=8 Hkv=2 D=128 causal=1 : llm
+Tq=2048 Tk=2048 Hq=8 Hkv=2 D=128 : llm
+Tq=512 Tk=512 Hq=32 Hkv=8 D=128 causal=1 : llm
+Tq=512 Tk=512 Hq=14 Hkv=2 D=64 causal=1 scale=0.125 : llm
+Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
+Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
+)");
+  return op;
+}
+
+}  // namespace rooftile::ops

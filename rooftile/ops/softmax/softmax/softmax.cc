@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax over each row: out = exp(scale * (x - max x)) / sum of the same.
+//
+// The maximum is subtracted before scaling, so that rows far from zero keep their digits
+// (pytorch#38839). A row that is all -inf, or holds +inf or NaN, gives NaN, as plain softmax does;
+// masked attention has its own definition.
+#include "rooftile/ops/numerics.h"
+
+namespace rooftile::ops {
+
+using namespace dsl;
+
+void softmax_ref(RefCall& call);
+
+namespace {
+
+void softmax_rows(Kernel& k, const Config&) {
+  Index T = k.dim("T"), V = k.dim("V");
+  k.tiles({"row", T}, [&](Index row) {
+    Tile x = k.load(k["x"](row, all), "x");                            // [V]
+    Tile e = exp((x - reduce_max(x)) * k.scalar("scale")).named("e");  // [V]
+    k.store(k["out"](row, all), e * recip(sum(e)));
+  });
+}
+
+Tolerance softmax_tolerance(const RefCall& call) {
+  DType dtype = call.config.dtype("x");
+  double rel = unit_roundoff(dtype) + (sum_chain(call.dim("V")) + 2 * 104 + 16) * kF32Roundoff;
+  return bounded(underflow_error(dtype), rel, call["out"],
+                 "one rounding to the stored type; f32: V/8 + 8 additions of positive terms, two "
+                 "roundings of an exponent "
+                 "of at most 104 (beyond, the result underflows) that count 104 times each, 16 for "
+                 "exp (2 ulp, in the "
+                 "term and in the sum), reciprocal and product");
+}
+
+}  // namespace
+
+OpDef softmax() {
+  Expr T = Expr::sym("T"), V = Expr::sym("V");
+  return OpDef("softmax", "softmax", "exponentials of each row, divided by their sum")
+      .out({.name = "out",
+            .shape = {T, V},
+            .same_dtype_as = "x",
+            .may_alias = {"x"},
+            .doc = "[T, V] probabilities; may be x itself"})
+      .in({.name = "x",
+           .shape = {T, V},
+           .dtypes = kFloating,
+           .doc = "[T, V] logits; -inf has probability 0"})
+      .attr({.name = "scale",
+             .default_value = 1,
+             .min = 0,
+             .max = 1e30,
+             .has_range = true,
+             .min_exclusive = true,
+             .doc = "multiplies the logits: the inverse temperature"})
+      .needs(V >= 1, "a row needs at least one element")
+      .limit("V", (int64_t{1} << 31) - 1)
+      .source(
+          "definition; maximum subtracted as in Milakov and Gimelshein 2018, arXiv:1805.02867, "
+          "section 2")
+      .reference(softmax_ref)
+      .kernel({.name = "rows",
+               .build = softmax_rows,
+               .schedule = [](const Config&, const Env&,
+                              const TargetInfo&) { return row_schedule({"e"}); }})
+      .cost([](const RefCall& call) {
+        double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("V"));
+        return Cost{.flops = 6 * elements, .bytes = bytes_of(call, "x", 2 * elements)};
+      })
+      .tolerance(softmax_tolerance)
+      .cases(R"(
+        T=1 V=1 : smoke
+        T=0 V=16 : smoke
+        T=3 V=7 : smoke
+        T=2 V=15 dtype=f16 : smoke
+        T=5 V=33 dtype=f32 : smoke
+        T=4 V=64 scale=0.125 : smoke
+        T=7 V=769 scale=3 : smoke
+        T=2 V=511 dtype=f32 : smoke
+        T=2 V=1025 dtype=f32 scale=0.01 : smoke
+        T=16 V=4096 : ci
+        T=9 V=32000 dtype=f16 : ci
+        T=3 V=128256 dtype=f32 : ci
+        T=1 V=128256 : llm
+        T=16 V=128256 dtype=f32 : llm
+        T=4096 V=4096 : llm
+        T=4096 V=4096 dtype=f32 : llm
+        T=2048 V=1024 : llm
+        T=257 V=1031 : full
+        T=8 V=151936 : full
+      )");
+}
+
+}  // namespace rooftile::ops
