@@ -78,7 +78,7 @@ TEST(KnownFaults, kf_cpu_02_AnyNumberOfThreads) {
                                 {"x", x.view(0, {rows, 100})},
                                 {"weight", weight.view(0, {100})}}));
     const int all_threads = omp_get_max_threads();
-    for (int threads = 1; threads <= 16; ++threads) {
+    for (const int threads : {1, 2, 3, 4, 5, 16}) {
       omp_set_num_threads(threads);
       Buffer norm(DType::kBf16, rows * 100 + 16), d(DType::kI32, rows * kN + 16);
       const Status normed = call("rms_norm", {{"out", norm.view(0, {rows, 100})},
