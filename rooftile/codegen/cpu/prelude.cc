@@ -128,7 +128,8 @@ constexpr const char* kMath = R"(
 AI VF sel(VI m, VF a, VF b) { return m ? a : b; }
 AI VI sel(VI m, VI a, VI b) { return m ? a : b; }
 AI VU sel(VI m, VU a, VU b) { return m ? a : b; }
-AI VL sel(VI m, VL a, VL b) { return CONV(m, VL) ? a : b; }
+// By bits: g++ takes a conditional on vectors of two registers apart, element by element.
+AI VL sel(VI m, VL a, VL b) { VL k = CONV(m, VL); return (a & k) | (b & ~k); }
 template <class T> AI T sel(bool m, T a, T b) { return m ? a : b; }
 AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
 AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
