@@ -2,6 +2,7 @@
 #include "rooftile/bench/bench.h"
 
 #include <fmt/format.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -187,6 +188,7 @@ class CaseBench {
   }
 
   Status time() {
+    omp_set_num_threads(host_target().threads);  // the libraries' threads, too
     Workload work = make_workload(op_, call_);
     written_bytes_ = static_cast<double>(tensor_bytes(op_, work.sets[0], true));
     std::string why_none;

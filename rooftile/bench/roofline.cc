@@ -2,6 +2,7 @@
 #include "rooftile/bench/roofline.h"
 
 #include <omp.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +30,13 @@ namespace {
 using nlohmann::json;
 
 // Part of the cache key: raise it when the measurement changes.
-constexpr int kCeilingsVersion = 1;
+constexpr int kCeilingsVersion = 2;
 constexpr int64_t kStreamBytes = int64_t{1} << 30;
 constexpr double kPeakSampleSeconds = 0.02;
 constexpr int kPeakSamples = 7;
+// Bandwidth and launch: at least three samples, more while time allows.
+constexpr int kMinSamples = 3, kMaxSamples = 9;
+constexpr double kMaxSeconds = 3;
 
 double seconds_of(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -48,8 +52,15 @@ Result<std::shared_ptr<Library>> build(const std::string& text, const TargetInfo
   return Library::open(object->path);
 }
 
+double thread_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 // The best of several samples on all threads at once: a ceiling is what the machine can do
-// undisturbed.
+// undisturbed. Rates are by each thread's own processor time, so that another process on the cores
+// does not lower them.
 Result<Peak> measure_peak(const PeakKernel& kernel, const TargetInfo& target) {
   std::vector<std::shared_ptr<void>> keep;
   auto library = build(kernel.text, target, keep);
@@ -58,22 +69,30 @@ Result<Peak> measure_peak(const PeakKernel& kernel, const TargetInfo& target) {
   if (!symbol) return symbol.status();
   auto* loop = reinterpret_cast<void (*)(long)>(*symbol);
 
-  auto run_seconds = [&](long iterations) {
-    return seconds_of([&] {
-#pragma omp parallel num_threads(target.threads)
-      loop(iterations);
-    });
+  auto run_seconds = [loop](long iterations) {
+    const double begin = thread_cpu_seconds();
+    loop(iterations);
+    return thread_cpu_seconds() - begin;
   };
   long iterations = 1000;
-  while (run_seconds(iterations) < kPeakSampleSeconds / 4) iterations *= 4;
+  double seconds = run_seconds(iterations);
+  while (seconds < kPeakSampleSeconds / 4) seconds = run_seconds(iterations *= 4);
   iterations =
-      std::max<long>(1000, static_cast<long>(static_cast<double>(iterations) * kPeakSampleSeconds /
-                                             run_seconds(iterations)));
+      static_cast<long>(static_cast<double>(iterations) * kPeakSampleSeconds / seconds) + 1;
   double best = 0;
-  for (int sample = 0; sample < kPeakSamples; ++sample)
-    best = std::max(best, kernel.flops_per_iteration * static_cast<double>(iterations) *
-                              target.threads / run_seconds(iterations) / 1e9);
+  for (int sample = 0; sample < kPeakSamples; ++sample) {
+    double gflops = 0;
+#pragma omp parallel num_threads(target.threads) reduction(+ : gflops)
+    gflops += kernel.flops_per_iteration * static_cast<double>(iterations) /
+              run_seconds(iterations) / 1e9;
+    best = std::max(best, gflops);
+  }
   return Peak{best, kernel.mechanism};
+}
+
+bool more_samples(int done, std::chrono::steady_clock::time_point begin) {
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  return done < kMinSamples || (done < kMaxSamples && spent.count() < kMaxSeconds);
 }
 
 struct Bandwidth {
@@ -96,26 +115,30 @@ Result<Bandwidth> measure_bandwidth(const TargetInfo& target) {
   auto* source = static_cast<const char*>(from.data());
   auto* target_memory = static_cast<char*>(to.data());
   const int64_t share = kStreamBytes / target.threads / 1024 * 1024;
-  std::vector<double> read_rates, copy_rates;
-  for (int sample = 0; sample < 5; ++sample) {
-    read_rates.push_back(static_cast<double>(share * target.threads) / 1e9 / seconds_of([&] {
+  Bandwidth best;
+  const auto bytes = static_cast<double>(share * target.threads);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int sample = 0; more_samples(sample, begin); ++sample) {
+    const double read_seconds = seconds_of([&] {
 #pragma omp parallel num_threads(target.threads)
-                           read(source + share * omp_get_thread_num(), share);
-                         }));
-    copy_rates.push_back(2.0 * static_cast<double>(share * target.threads) / 1e9 / seconds_of([&] {
+      read(source + share * omp_get_thread_num(), share);
+    });
+    const double copy_seconds = seconds_of([&] {
 #pragma omp parallel num_threads(target.threads)
-                           copy(target_memory + share * omp_get_thread_num(),
-                                source + share * omp_get_thread_num(), share);
-                         }));
+      copy(target_memory + share * omp_get_thread_num(), source + share * omp_get_thread_num(),
+           share);
+    });
+    best.read_gb_per_s = std::max(best.read_gb_per_s, bytes / read_seconds / 1e9);
+    best.copy_gb_per_s = std::max(best.copy_gb_per_s, 2 * bytes / copy_seconds / 1e9);
   }
-  return Bandwidth{*std::max_element(read_rates.begin(), read_rates.end()),
-                   *std::max_element(copy_rates.begin(), copy_rates.end())};
+  return best;
 }
 
 double measure_launch_us(int threads) {
-  constexpr int kRegions = 2000;
+  constexpr int kRegions = 1000;
   std::vector<double> samples;
-  for (int sample = 0; sample < 5; ++sample)
+  const auto begin = std::chrono::steady_clock::now();
+  for (int sample = 0; more_samples(sample, begin); ++sample)
     samples.push_back(seconds_of([&] {
                         for (int i = 0; i < kRegions; ++i) {
 #pragma omp parallel num_threads(threads)
@@ -123,7 +146,7 @@ double measure_launch_us(int threads) {
                         }
                       }) *
                       1e6 / kRegions);
-  return quantile(samples, 0.5);
+  return quantile(samples, 0.2);
 }
 
 std::string cache_path(const DiskCache& cache, const TargetInfo& target) {
@@ -168,12 +191,16 @@ Result<Ceilings> measure(const TargetInfo& target) {
     if (peak->gflops > best.gflops) best = *peak;
   }
   progress.step("memory");
+  const double cpu_begin = process_cpu_seconds();
+  const auto begin = std::chrono::steady_clock::now();
   auto bandwidth = measure_bandwidth(target);
   if (!bandwidth) return bandwidth.status();
   out.read_gb_per_s = bandwidth->read_gb_per_s;
   out.copy_gb_per_s = bandwidth->copy_gb_per_s;
   progress.step("launch");
   out.launch_us = measure_launch_us(target.threads);
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  out.busy = process_cpu_seconds() - cpu_begin < kUndisturbed * target.threads * wall.count();
   out.measured_at = utc_now();
   return out;
 }
@@ -224,6 +251,7 @@ std::string Ceilings::json_line() const {
                      {"read_gb_per_s", read_gb_per_s},
                      {"copy_gb_per_s", copy_gb_per_s},
                      {"launch_us", launch_us},
+                     {"busy", busy},
                      {"measured_at", measured_at}};
   return line.dump();
 }
@@ -250,6 +278,7 @@ Result<Ceilings> Ceilings::from_json(const std::string& text) {
     out.read_gb_per_s = line.at("read_gb_per_s").get<double>();
     out.copy_gb_per_s = line.at("copy_gb_per_s").get<double>();
     out.launch_us = line.at("launch_us").get<double>();
+    out.busy = line.at("busy").get<bool>();
     out.measured_at = line.at("measured_at").get<std::string>();
   } catch (const json::exception&) {
     return refuse();

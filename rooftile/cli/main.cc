@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line: `rooftile VERB ...`. Parses, runs the verb, and turns its outcome into an exit
 // status (verb.h).
+#include <cctype>
 #include <cstdio>
 
 #include "rooftile/cli/verb.h"
@@ -18,6 +19,7 @@ int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
   diag.code = rooftile::ErrorCode::kUsage;
   diag.subject = "rooftile" + verb;
   diag.message = error.what();
+  if (!diag.message.empty()) diag.message[0] = static_cast<char>(std::tolower(diag.message[0]));
   diag.fix = "see `rooftile" + verb + " --help`";
   std::fprintf(stderr, "%s\n", diag.str().c_str());
   return kUsageError;
