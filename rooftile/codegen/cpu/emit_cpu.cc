@@ -38,12 +38,12 @@ Status Emitter::place_packed_args() {
       return diag;
     }
     if (form == OperandForm::kPack) continue;
-    if (form != OperandForm::kPrepacked) {
+    if (form == OperandForm::kDirect) {
       diag.code = ErrorCode::kPlacement;
       diag.message = "an operand form that the CPU path does not have";
       diag.argument = label;
-      diag.found = form == OperandForm::kDirect ? "kDirect" : "kAhead";
-      diag.expected = "kPack or kPrepacked";
+      diag.found = "kDirect";
+      diag.expected = "kPack, kAhead or kPrepacked";
       diag.fix = "use kPack: the copy lands in the L2 cache";
       return diag;
     }
@@ -61,13 +61,17 @@ Status Emitter::place_packed_args() {
       packed_args_[load->name] = arg;
       for (ir::TensorParam& tensor : launched_.tensors) {
         if (tensor.name != load->name || tensor.shape.size() != 2) continue;
+        placed = true;
+        if (form == OperandForm::kAhead) {
+          ahead_[tensor.name] = *unit;
+          break;
+        }
         const Expr n = tensor.shape[arg.n_major ? 0 : 1], k = tensor.shape[arg.n_major ? 1 : 0];
         const int64_t g = info.per_word;
         tensor.shape = {ceil_div(n, Expr(kPanelColumns)), ceil_div(k, Expr(kWordAlign * g)) * Expr(kWordAlign),
                         Expr(kPanelColumns * g)};
         tensor.dtype = info.word_dtype;
         tensor.align_bytes = 64;
-        placed = true;
       }
     }
     if (!placed) {
@@ -103,6 +107,15 @@ std::string Emitter::layout_text() {
     for (const Expr& e : tensor.shape) bytes += " * imax(" + w.expr(e) + ", 0)";
     s += "  i64 w_" + tensor.name + ";\n";
     size_line("w_" + tensor.name, bytes, "shared");
+  }
+  for (const auto& [tensor_name, unit] : ahead_) {
+    const ir::TensorParam& tensor = *program_.tensor(tensor_name);
+    const PackedArg& arg = packed_args_.at(tensor_name);
+    const std::string n = w.expr(tensor.shape[arg.n_major ? 0 : 1]), k = w.expr(tensor.shape[arg.n_major ? 1 : 0]);
+    const std::string per = std::to_string(unit_info(unit).per_word), field = "ahead_" + tensor_name;
+    s += "  i64 at_" + field + ", " + field + "_panel;\n";
+    body += "  lay." + field + "_panel = (" + k + " + 16 * " + per + " - 1) / (16 * " + per + ") * 16 * 32 + 16;\n";
+    size_line("at_" + field, "(" + n + " + 31) / 32 * lay." + field + "_panel * 4", "shared");
   }
   for (size_t i = 0; i < plan_.buffers().size(); ++i) {
     const Buffer& b = plan_.buffers()[i];
@@ -192,6 +205,9 @@ std::string Emitter::entry_text(const std::string& body) {
   }
   for (const Buffer& b : plan_.buffers())
     if (b.extents.size() >= 2 && !b.extents.back().is_const(1)) s += "  const i64 q_" + b.name + " = lay.q_" + b.name + ";\n  (void)q_" + b.name + ";\n";
+  for (const auto& [tensor, unit] : ahead_)
+    s += "  i32* const ahead_" + tensor + " = (i32*)(workspace + lay.at_ahead_" + tensor + ");\n  const i64 ahead_" + tensor +
+         "_panel = lay.ahead_" + tensor + "_panel;\n";
   for (const auto& [key, pack] : packs_) {
     const std::string field = pack.name + (pack.is_a ? "_pitch" : "_panel");
     s += "  const i64 " + field + " = lay." + field + ";\n  (void)" + field + ";\n";
@@ -254,7 +270,8 @@ Result<CpuKernelText> Emitter::run() {
   for (const auto& [key, pack] : packs_)
     out.scheduled += "packed operand " + pack.name + " for " + unit_info(pack.unit).name + "\n";
   out.program = launched_;
-  for (const auto& [tensor, arg] : packed_args_) out.packed.push_back(arg);
+  for (const auto& [tensor, arg] : packed_args_)
+    if (!ahead_.count(tensor)) out.packed.push_back(arg);
   return out;
 }
 

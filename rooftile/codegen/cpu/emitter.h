@@ -74,6 +74,7 @@ class Emitter {
   Status emit_product(const ir::Node& mma);
   Result<MmaUnit> unit_of(const ir::Node& mma) const;
   Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit, std::string* panel_words);
+  Status emit_pack_ahead(const ir::Node& phase);
   std::string pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const;
 
   // emit_groups.cc
@@ -113,6 +114,7 @@ class Emitter {
   ArgLayout args_;
   Writer w_;
   std::map<std::string, PackedArg> packed_args_;       // tensor -> how it is packed
+  std::map<std::string, MmaUnit> ahead_;               // of them, those that this kernel packs itself
   ir::Program launched_;                               // with packed tensors' shapes
   std::map<std::string, PackBuffer> packs_;            // key -> buffer
   std::vector<std::string> pack_order_;

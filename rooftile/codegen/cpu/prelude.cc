@@ -153,7 +153,11 @@ AI i32 absv(i32 a) { return a < 0 ? -a : a; }
 AI i64 absv(i64 a) { return a < 0 ? -a : a; }
 AI VF round_near(VF x) {  // |x| < 2^22; the barrier keeps the compiler from simplifying the pair away
   VF t = x + 12582912.0f;
+#ifdef __AVX__
   asm("" : "+x"(t));
+#else  // the vector is wider than a register
+  asm("" : "+m"(t));
+#endif
   return t - 12582912.0f;
 }
 AI VF as_bf16(VF x) { return (VF)(CONV(narrow_bf16(x), VU) << 16); }
