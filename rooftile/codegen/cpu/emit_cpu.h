@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "rooftile/base/diag.h"
+#include "rooftile/compile/schedule.h"
+#include "rooftile/compile/target.h"
 #include "rooftile/ir/ir.h"
-#include "rooftile/ops/op_def.h"
 
 namespace rooftile::codegen {
 

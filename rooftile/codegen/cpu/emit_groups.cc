@@ -238,7 +238,7 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
         } else {
           if (node.mode == ir::StoreMode::kAdd) x = "(" + std::string(tail ? "ldn(" + to + ", n)" : "ld(" + to + ")") + " + " + x + ")";
           if (tail) lines->push_back("stn(" + to + ", " + x + ", n);");
-          else if (sink.nontemporal) lines->push_back("if (nt_row) stnt(" + to + ", " + x + "); else st(" + to + ", " + x + ");");
+          else if (sink.nontemporal) lines->push_back("if (" + nt_row_ + ") stnt(" + to + ", " + x + "); else st(" + to + ", " + x + ");");
           else lines->push_back("st(" + to + ", " + x + ");");
         }
         break;
@@ -288,9 +288,12 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       buffer_pointer(item.buffer, node, at, &where);
       stored = plan_.buffers()[static_cast<size_t>(item.buffer)].dtype;
     }
-    // A rounding cast right before a store of the same type is done by the store.
+    // A rounding cast right before a store of the same type is done by the store, unless this pass reads it too.
+    bool only_products = item.kind == ItemKind::kKeep;
+    for (const Use& use : plan_.users(item.id))
+      only_products &= use.operand >= 0 && use.operand < 2 && program_.node(use.user).op == Op::kMma;
     const Node& source = program_.node(sink.source);
-    if (source.op == Op::kCast && source.dtype == stored && is_narrow_float(stored) && (sink.definition || item.kind == ItemKind::kStore) &&
+    if (source.op == Op::kCast && source.dtype == stored && is_narrow_float(stored) && (only_products || item.kind == ItemKind::kStore) &&
         (plan_.buffer_of(sink.source) < 0 || sink.definition)) {
       const Node& inner = program_.node(source.operands[0]);
       if (cls_of(inner.dtype) == Cls::kF) {
@@ -302,7 +305,7 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       sink.pointer = w_.fresh("o_");
       w_.line(memory_type(stored) + "* const " + sink.pointer + " = " + where.pointer + ";");
     }
-    const bool streams = item.kind == ItemKind::kStore && sink.lane_stride.empty() && sink.lane_offset_base.empty() &&
+    const bool streams = item.kind == ItemKind::kStore && program_.tensor(node.name)->role != ir::Role::kWorkspace && sink.lane_stride.empty() && sink.lane_offset_base.empty() &&
                          node.mode == ir::StoreMode::kSet && schedule_.nontemporal_bytes > 0 && size_bytes(stored) >= 2;
     if (streams) {
       sink.nontemporal = nontemporal = uses_nt_ = true;
@@ -312,9 +315,8 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
     sinks.push_back(sink);
   }
   if (nontemporal) {
-    w_.open("");
-    memo_.emplace_back();
-    w_.line("const bool nt_row = " + nt_condition + ";");
+    nt_row_ = w_.fresh("nt_row");
+    w_.line("const bool " + nt_row_ + " = " + nt_condition + ";");
   }
   // Independent copies of the body keep several chains of additions in flight.
   const int copies = reduces ? 4 : 2;
@@ -354,10 +356,6 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
   w_.line("(void)tail_lanes; (void)n;");
   for (const std::string& text : tail) w_.line(text);
   w_.close();
-  if (nontemporal) {
-    memo_.pop_back();
-    w_.close();
-  }
   // What follows a pass: results of reductions, running sums, zero padding of operand rows.
   for (const Sink& sink : sinks) {
     const Node& node = program_.node(sink.item.id);

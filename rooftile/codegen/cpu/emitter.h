@@ -125,6 +125,7 @@ class Emitter {
   std::vector<std::string>* body_ = nullptr;
   std::map<std::string, Val>* body_memo_ = nullptr;
   bool tail_ = false;
+  std::string nt_row_;  // variable: this row's stores bypass the caches
   bool uses_nt_ = false;
   bool in_tiles_ = false;
 };

@@ -9,52 +9,41 @@ namespace rooftile::codegen {
 using ir::Node;
 using ir::Op;
 
+namespace {
+
+// Neither a loop variable nor an element of an index tensor in it: its value is known when the kernel starts.
+bool is_closed(const Expr& e, const std::set<std::string>& free) {
+  if (e.kind() == ExprKind::kIndexLoad || (e.kind() == ExprKind::kSym && free.count(e.name()))) return false;
+  for (const Expr& sub : e.args())
+    if (!is_closed(sub, free)) return false;
+  return true;
+}
+
+}  // namespace
+
 std::optional<Expr> upper_bound(const Expr& e, const std::set<std::string>& free) {
+  if (is_closed(e, free)) return e;
   const std::vector<Expr>& a = e.args();
-  auto arg = [&](size_t i) { return upper_bound(a[i], free); };
+  auto both = [&](size_t i, size_t j, auto combine) -> std::optional<Expr> {
+    auto x = upper_bound(a[i], free), y = upper_bound(a[j], free);
+    return x && y ? std::optional<Expr>(combine(*x, *y)) : std::nullopt;
+  };
+  auto larger = [](const Expr& x, const Expr& y) { return max(x, y); };
   switch (e.kind()) {
-    case ExprKind::kConst: return e;
-    case ExprKind::kSym: return free.count(e.name()) ? std::nullopt : std::optional<Expr>(e);
-    case ExprKind::kIndexLoad: return std::nullopt;
-    case ExprKind::kMin: {
-      auto x = arg(0), y = arg(1);
+    case ExprKind::kMin: {  // either side will do
+      auto x = upper_bound(a[0], free), y = upper_bound(a[1], free);
       if (x && y) return min(*x, *y);
       return x ? x : y;
     }
-    case ExprKind::kMax: {
-      auto x = arg(0), y = arg(1);
-      return x && y ? std::optional<Expr>(max(*x, *y)) : std::nullopt;
-    }
-    case ExprKind::kAdd: {
-      auto x = arg(0), y = arg(1);
-      return x && y ? std::optional<Expr>(*x + *y) : std::nullopt;
-    }
-    case ExprKind::kMul: {
-      if (!a[0].is_const() && !a[1].is_const() && (!arg(0) || !arg(1))) return std::nullopt;
-      auto x = arg(0), y = arg(1);
-      return x && y ? std::optional<Expr>(*x * *y) : std::nullopt;
-    }
+    case ExprKind::kMax: return both(0, 1, larger);
+    case ExprKind::kSelect: return both(1, 2, larger);
+    case ExprKind::kAdd: return both(0, 1, [](const Expr& x, const Expr& y) { return x + y; });
+    case ExprKind::kMul: return both(0, 1, [](const Expr& x, const Expr& y) { return x * y; });
     case ExprKind::kFloorDiv: {
-      auto x = arg(0);
-      return x && symbols_of(a[1]).empty() && a[1].kind() != ExprKind::kIndexLoad ? std::optional<Expr>(*x / a[1])
-                                                                                   : std::nullopt;
+      auto x = upper_bound(a[0], free);
+      return x && is_closed(a[1], free) ? std::optional<Expr>(*x / a[1]) : std::nullopt;
     }
-    case ExprKind::kSelect: {
-      auto x = arg(1), y = arg(2);
-      return x && y ? std::optional<Expr>(max(*x, *y)) : std::nullopt;
-    }
-    default: {
-      for (const std::string& s : symbols_of(e))
-        if (free.count(s)) return std::nullopt;
-      std::vector<const Expr*> stack{&e};
-      while (!stack.empty()) {
-        const Expr* top = stack.back();
-        stack.pop_back();
-        if (top->kind() == ExprKind::kIndexLoad) return std::nullopt;
-        for (const Expr& sub : top->args()) stack.push_back(&sub);
-      }
-      return e;
-    }
+    default: return std::nullopt;
   }
 }
 
@@ -234,7 +223,9 @@ Status Plan::plan_product(const Node& mma, ValueId region) {
       return placement_error(*program_, mma, "an operand of a product cannot be provided",
                              "`" + value_name(node) + "`", "a loaded tile, or the result of an element-wise operation",
                              "cast or scale it before the product");
-    if (!buffer_.count(operand)) buffer_[operand] = new_buffer(value_name(node), node.dtype, node.shape);
+    // f16 operands are multiplied as f32 words; the value is rounded to f16 all the same.
+    const DType stored = node.dtype == DType::kF16 ? DType::kF32 : node.dtype;
+    if (!buffer_.count(operand)) buffer_[operand] = new_buffer(value_name(node), stored, node.shape);
     if (operand == product.a && !product.a_transposed)
       buffers_[static_cast<size_t>(buffer_[operand])].a_operand = true;
     keep_.insert(operand);

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "rooftile/ops/op_def.h"
+#include "rooftile/compile/target.h"
 
 namespace rooftile::codegen {
 
