@@ -57,6 +57,8 @@ std::string percent(double fraction) {
 
 std::string times(double factor) { return fmt::format("{:.2f}x", factor); }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string error_text(double error) { return error == 0 ? "0" : fmt::format("{:.1e}", error); }
 
 }  // namespace rooftile::report

@@ -106,7 +106,7 @@ std::string figures(const bench::Ceilings& ceilings, const StepReport& step) {
 std::string failed_row(const Row& row) {
   return fmt::format(
       "<tr><td class=\"op\">{}<small>{}</small></td>{}<td colspan=\"10\" "
-      "class=\"bad\">{}</td></tr>\n",
+      "class=\"bad failure\">{}</td></tr>\n",
       escape_xml(row.role), escape_xml(row.line.op), cell(row.shape_text()),
       escape_xml(row.failure));
 }
@@ -187,8 +187,8 @@ std::string fusion_table(const StepReport& step) {
   for (const FusionRow& fusion : step.fusions) {
     out += "<tr>" + cell(fusion.what) + cell(fusion.fused) + cell(fusion.parts);
     if (!fusion.failure.empty()) {
-      out +=
-          fmt::format("<td colspan=\"4\" class=\"bad\">{}</td></tr>\n", escape_xml(fusion.failure));
+      out += fmt::format("<td colspan=\"4\" class=\"bad failure\">{}</td></tr>\n",
+                         escape_xml(fusion.failure));
       continue;
     }
     out += number_cell(time_text(fusion.fused_us)) + number_cell(time_text(fusion.parts_us));

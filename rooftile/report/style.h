@@ -54,6 +54,7 @@ td.op small { font-weight: 400; }
   vertical-align: 1px; margin-right: 7px; }
 .meter i { display: block; height: 100%; background: currentColor; }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
+td.failure { white-space: pre-line; font-weight: 400; font-size: 12px; }
 .c-product { color: var(--product); } .c-attention { color: var(--attention); }
 .c-rows { color: var(--rows); } .c-movement { color: var(--movement); }
 .b-product { background: var(--product); } .b-attention { background: var(--attention); }

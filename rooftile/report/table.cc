@@ -76,7 +76,7 @@ Cells fusion_cells(const StepReport& step) {
       row.push_back(times(fusion.parts_us / fusion.fused_us));
       row.push_back(time_text(fusion.saved_us()));
     } else {
-      row.push_back("not measured: " + fusion.failure);
+      row.push_back("not measured: " + first_line(fusion.failure));
     }
     cells.push_back(std::move(row));
   }
