@@ -35,7 +35,7 @@ std::vector<std::string> op_names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Ladder, testing::ValuesIn(op_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& op) { return op.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Ladder);
 
 // y = x + 1 with a reference that says otherwise for large x.

@@ -36,6 +36,7 @@ std::string clause_text(const ir::Clause& clause) {
       return clause.condition.str();
     case ir::Clause::kIndexRange:
       return clause.lo.str() + " <= " + clause.tensor + "[...] < " + clause.hi.str() +
+             (clause.used.empty() ? "" : " in the entries in use") +
              (clause.has_except ? ", or " + clause.except.str() : "");
     case ir::Clause::kNonDecreasing:
       return clause.tensor + " is non-decreasing";

@@ -107,6 +107,16 @@ TEST(DesignCpu, Attention) {
                               {"v", random_array({1, c.Sk, 2, 16}, 3)}});
 }
 
+TEST(DesignCpu, PagedDecodeInPieces) {
+  for (int64_t pieces : {1, 5})
+    compare_with_interpreter(decode(), {{"UNIT", 4}, {"PIECES", pieces}},
+                             {{"q", random_array({4, 2, 3, 16}, 1, 2)},
+                              {"k", random_array({9, 8, 2, 16}, 2, 2)},
+                              {"v", random_array({9, 8, 2, 16}, 3)},
+                              {"table", integers({4, 3}, {3, 6, 0, 0, 0, 0, 7, 1, 5, 2, 0, 0})},
+                              {"lens", integers({4}, {13, 0, 24, 1})}});
+}
+
 TEST(DesignCpu, MoeWithGatheredRows) {
   compare_with_interpreter(moe(), {{"BM", 2}, {"BN", 4}, {"BK", 3}},
                            {{"x", random_array({4, 5}, 1)},

@@ -67,7 +67,7 @@ std::vector<std::string> ops_with_peers() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, PeerResults, testing::ValuesIn(ops_with_peers()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& op) { return op.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PeerResults);
 
 TEST(Peers, AnOperatorThatNoLibraryHasGetsAReason) {
