@@ -57,6 +57,13 @@ std::string percent(double fraction) {
 
 std::string times(double factor) { return fmt::format("{:.2f}x", factor); }
 
+std::string short_schedule(const std::string& schedule) {
+  std::string out = schedule.substr(0, schedule.find(' '));
+  const size_t tile = schedule.find(" tile(");
+  if (tile != std::string::npos) out += schedule.substr(tile, schedule.find(')', tile) + 1 - tile);
+  return out;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string error_text(double error) { return error == 0 ? "0" : fmt::format("{:.1e}", error); }

@@ -14,6 +14,8 @@ std::string time_text(double us);                       // "12.3 us", "4.56 ms",
 std::string range_text(const bench::Quantiles& us);     // "12.1 - 12.5 us": p20 and p80
 std::string percent(double fraction);                   // "12.3 %"
 std::string times(double factor);                       // "1.23x"
+// A schedule's name and tile sizes: "small_m tile(BK=4096, BM=16)". The rest is in the JSON.
+std::string short_schedule(const std::string& schedule);
 std::string first_line(const std::string& text);
 std::string error_text(double error);  // "1.2e-03"
 

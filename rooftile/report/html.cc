@@ -58,7 +58,9 @@ std::string machine_section(const bench::Ceilings& ceilings) {
   if (ceilings.copy_gb_per_s > 0)
     out += tile(significant(ceilings.copy_gb_per_s) + " GB/s", "memory copy, both ways");
   out += tile(time_text(ceilings.launch_us), "launch");
-  return out + "</div>\n<p class=\"note\">Ceilings measured on this machine.</p>\n";
+  out += "</div>\n<p class=\"note\">Ceilings measured on this machine";
+  if (ceilings.busy) out += ", while other processes ran: measure again with `rooftile calibrate`";
+  return out + ".</p>\n";
 }
 
 std::string step_tiles(const StepReport& step) {
@@ -66,7 +68,7 @@ std::string step_tiles(const StepReport& step) {
   std::string out = "<div class=\"tiles\">\n";
   out += tile(time_text(total), "step, sum of its operators");
   out += tile(significant(step.tokens_per_s()) + " tokens/s",
-              fmt::format("{} tokens a step", step.tokens));
+              fmt::format("{} token{} a step", step.tokens, step.tokens == 1 ? "" : "s"));
   if (at_roof > 0) {
     out += tile(time_text(at_roof), "with every operator at its roof");
     out += tile(percent(at_roof / total), "of the roof, whole step");
@@ -123,8 +125,8 @@ std::string check_cell(const Row& row) {
 std::string library_cell(const Row& row) {
   const bench::PeerTime* library = row.library();
   if (library == nullptr) return "<td class=\"n\">&#8211;</td>";
-  return fmt::format("<td class=\"n\">{}<small>{}, {}</small></td>", time_text(library->us.p50),
-                     escape_xml(library->name), times(library->ratio));
+  return fmt::format("<td class=\"n check\">{}<small>{}, {}</small></td>",
+                     time_text(library->us.p50), escape_xml(library->name), times(library->ratio));
 }
 
 std::string operator_row(const StepReport& step, const Row& row) {
@@ -136,8 +138,9 @@ std::string operator_row(const StepReport& step, const Row& row) {
       family_class(row.family), escape_xml(row.role), escape_xml(row.line.op), row.count);
   out += fmt::format("<td class=\"shape\">{}<small>{}</small></td>", escape_xml(row.shape_text()),
                      escape_xml(line.dtype));
-  out += cell(line.route, line.schedule);
-  out += number_cell(time_text(line.us.p50), range_text(line.us));
+  out += cell(line.route, short_schedule(line.schedule));
+  out +=
+      number_cell(time_text(line.us.p50), range_text(line.us) + (line.busy ? ", disturbed" : ""));
   out += fmt::format("<td class=\"n c-{}\">{}{}</td>", family_class(row.family),
                      meter(step.share(row)), percent(step.share(row)));
   out += number_cell(si(line.flops, "FLOP"), si(line.tflops * 1e12, "FLOP/s"));

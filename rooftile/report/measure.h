@@ -15,7 +15,7 @@ namespace rooftile::report {
 struct MeasureOptions {
   bool library = true;
   bool fusions = true;
-  double seconds_per_operator = 2;  // of timing; compiling and checking come on top
+  double seconds_per_operator = 1;  // of timing; compiling and checking come on top
 };
 
 // An operator that fails has a row that says so; a Diag is for what makes the whole report

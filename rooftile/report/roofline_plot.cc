@@ -108,10 +108,17 @@ void draw_grid(Svg& svg, const Plot& plot) {
   svg.text(20, (kFrame.top + kFrame.bottom) / 2, "attained, GFLOP/s", "axis", Anchor::kMiddle, -90);
 }
 
+struct Slope {
+  double gb_per_s;
+  std::string_view name, css_class;
+  bool label_above;  // the line; else below
+};
+
 // A memory ceiling: the line y = bandwidth * x up to the highest compute ceiling, its name along
 // it.
-void draw_slope(Svg& svg, const Plot& plot, double gb_per_s, double peak, std::string_view name,
-                std::string_view css_class, double label_share, std::vector<Box>& taken) {
+void draw_slope(Svg& svg, const Plot& plot, const Slope& slope, double peak,
+                std::vector<Box>& taken) {
+  const double gb_per_s = slope.gb_per_s;
   if (gb_per_s <= 0) return;
   const double ridge = peak > 0 ? peak / gb_per_s : plot.x.last;
   const double from = std::max(plot.x.first, plot.y.first / gb_per_s);
@@ -119,16 +126,17 @@ void draw_slope(Svg& svg, const Plot& plot, double gb_per_s, double peak, std::s
   if (from >= to) return;
   const double x1 = plot.x.at(from), y1 = plot.y.at(gb_per_s * from);
   const double x2 = plot.x.at(to), y2 = plot.y.at(gb_per_s * to);
-  svg.line(x1, y1, x2, y2, css_class);
+  svg.line(x1, y1, x2, y2, slope.css_class);
   for (double x = x1; x < x2; x += 6) {
     const double y = y1 + (y2 - y1) * (x - x1) / (x2 - x1);
     taken.push_back({x - 3, y - 3, x + 3, y + 3});
   }
 
-  const std::string text = fmt::format("{} {} GB/s", name, significant(gb_per_s));
+  const std::string text = fmt::format("{} {} GB/s", slope.name, significant(gb_per_s));
   const double angle = std::atan2(y2 - y1, x2 - x1);
-  const double x = x1 + label_share * (x2 - x1), y = y1 + label_share * (y2 - y1);
-  const double lift = css_class == "roof" ? -6 : 15;  // above the line, or below it
+  constexpr double kLabelAt = 0.04;  // of the line's length
+  const double x = x1 + kLabelAt * (x2 - x1), y = y1 + kLabelAt * (y2 - y1);
+  const double lift = slope.label_above ? -6 : 15;
   svg.text(x - lift * std::sin(angle), y + lift * std::cos(angle), text, "ceiling", Anchor::kStart,
            angle * 180 / std::numbers::pi);
   for (double along = 0; along < kTextChar * static_cast<double>(text.size()); along += 8) {
@@ -234,8 +242,9 @@ std::string roofline_svg(const bench::Ceilings& ceilings, const StepReport& step
   draw_grid(svg, plot);
   const double peak = highest_peak(ceilings);
   std::vector<Box> taken;
-  draw_slope(svg, plot, ceilings.copy_gb_per_s, peak, "copy", "roof copy", 0.08, taken);
-  draw_slope(svg, plot, ceilings.read_gb_per_s, peak, "read", "roof", 0.04, taken);
+  const double read = ceilings.read_gb_per_s, copy = ceilings.copy_gb_per_s;
+  draw_slope(svg, plot, {copy, "copy", "roof copy", copy > read}, peak, taken);
+  draw_slope(svg, plot, {read, "read", "roof", copy <= read}, peak, taken);
   draw_peaks(svg, plot, ceilings, taken);
   draw_points(svg, plot, ceilings, step, std::move(taken));
   return svg.str();

@@ -46,7 +46,7 @@ tbody tr:last-child td { border-bottom: 0; }
 tfoot td { border-top: 2px solid var(--line); border-bottom: 0; font-weight: 600; }
 .n { text-align: right; white-space: nowrap; }
 td small { display: block; color: var(--soft); font-size: 11.5px; }
-td.shape { min-width: 132px; }
+td.shape { min-width: 124px; }
 td.check small { white-space: normal; min-width: 84px; }
 td.op { white-space: nowrap; font-weight: 600; }
 td.op small { font-weight: 400; }

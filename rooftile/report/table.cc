@@ -24,20 +24,21 @@ std::string library_cell(const Row& row) {
 
 std::vector<std::string> operator_row(const StepReport& step, const Row& row) {
   const bench::BenchLine& line = row.line;
-  return {row.role,
-          row.shape_text(),
-          line.route + " " + line.schedule,
-          fmt::format("{} ({})", time_text(line.us.p50), range_text(line.us)),
-          fmt::format("{}", row.count),
-          percent(step.share(row)),
-          si(line.flops, "FLOP"),
-          si(line.bytes, "B"),
-          significant(row.intensity()),
-          line.bound,
-          percent(line.roofline_fraction),
-          library_cell(row),
-          error_cell(row),
-          times(step.gain_at_roof(row))};
+  return {
+      row.role,
+      row.shape_text(),
+      line.route + " " + short_schedule(line.schedule),
+      fmt::format("{} ({}){}", time_text(line.us.p50), range_text(line.us), line.busy ? " ~" : ""),
+      fmt::format("{}", row.count),
+      percent(step.share(row)),
+      si(line.flops, "FLOP"),
+      si(line.bytes, "B"),
+      significant(row.intensity()),
+      line.bound,
+      percent(line.roofline_fraction),
+      library_cell(row),
+      error_cell(row),
+      times(step.gain_at_roof(row))};
 }
 
 }  // namespace
@@ -88,12 +89,14 @@ std::string step_text(const StepReport& step) {
   std::string out = fmt::format("step: {}, {} tokens/s; with every operator at its roof {} ({})",
                                 time_text(total), significant(step.tokens_per_s()),
                                 time_text(at_roof), times(at_roof > 0 ? total / at_roof : 1));
-  bool reduced = false, unmeasured = false;
+  bool reduced = false, unmeasured = false, busy = false;
   for (const Row& row : step.rows) {
     reduced |= row.line.checked && !row.line.check_case.empty();
     unmeasured |= !row.measured();
+    busy |= row.line.busy;
   }
   if (unmeasured) out += "\nthe total lacks the operators that failed";
+  if (busy) out += "\n~ other processes took the processor during these measurements";
   if (reduced) {
     out += "\n* compared with the float64 reference at";
     const char* separator = " ";
