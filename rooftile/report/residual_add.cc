@@ -54,10 +54,10 @@ OpDef residual_add() {
       })
       .tolerance(add_tolerance)
       .cases(R"(
-        T=1 H=1 smoke
-        T=3 H=7 smoke
-        T=5 H=130 dtype=f32 smoke
-        T=4 H=65 dtype=f16 smoke
+        T=1 H=1 : smoke
+        T=3 H=7 : smoke
+        T=5 H=130 dtype=f32 : smoke
+        T=4 H=65 dtype=f16 : smoke
       )");
 }
 
