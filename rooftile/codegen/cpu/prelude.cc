@@ -60,7 +60,7 @@ AI VL ld(const i64* p) { return *(const VLu*)p; }
 AI VI ld(const i8* p) { return CONV(*(const VB1u*)p, VI); }
 AI VI ld(const u8* p) { return CONV(*(const VB2u*)p, VI); }
 AI VI ld(const b8* p) { return CONV(*(const VB2u*)p, VI) != 0; }
-AI VF ld(const bf16* p) { return (VF)(CONV(*(const VHu*)p, VU) << 16); }
+AI VF ld(const bf16* p) { return (VF)(widen_u16((const u16*)p) << 16); }
 AI VF ld(const f16* p) { return widen_f16(*(const VHu*)p); }
 AI void st(float* p, VF v) { *(VFu*)p = v; }
 AI void st(i32* p, VI v) { *(VIu*)p = v; }
@@ -162,7 +162,7 @@ AI VF round_near(VF x) {
 #endif
   return t - 12582912.0f;
 }
-AI VF as_bf16(VF x) { return (VF)(CONV(narrow_bf16(x), VU) << 16); }
+AI VF as_bf16(VF x) { VH h = narrow_bf16(x); return (VF)(CONV(h, VU) << 16); }
 AI VF as_f16(VF x) { return widen_f16(narrow_f16(x)); }
 AI float as_bf16(float x) { return as_bf16(vf(x))[0]; }
 AI float as_f16(float x) { return as_f16(vf(x))[0]; }
@@ -294,19 +294,23 @@ AI VU fdivv(VU a, VU b) { b = b == 0 ? b + 1 : b; return a / b; }
 AI VI fdivv(VI a, VI b) { b = b == 0 ? b + 1 : b; VI q = a / b; return q + (((a - q * b) != 0) & ((a < 0) != (b < 0))); }
 AI VL fdivv(VL a, VL b) { b = b == 0 ? b + 1 : b; VL q = a / b; return q + (((a - q * b) != 0) & ((a < 0) != (b < 0))); }
 template <class T> AI T fmodv(T a, T b) { return a - fdivv(a, b) * b; }
-// Sum, largest and smallest over the lanes, in a fixed order.
+// Sum, largest and smallest over the lanes, in a fixed order: halves are added until one is left.
 template <class S, class V> AI S tree_sum(V v) {
-  S b[W];
-  __builtin_memcpy(b, &v, sizeof v);
-  for (int h = W / 2; h > 0; h /= 2)
-    for (int i = 0; i < h; i++) b[i] += b[i + h];
-  return b[0];
+  typedef S S4 __attribute__((vector_size(4 * sizeof(S))));
+  S4 q[W / 4];
+  __builtin_memcpy(q, &v, sizeof v);
+  for (int h = W / 8; h > 0; h /= 2)
+    for (int i = 0; i < h; i++) q[i] += q[i + h];
+  return (q[0][0] + q[0][2]) + (q[0][1] + q[0][3]);
 }
 AI float hsum(VF v) { return tree_sum<float>(v); }
 AI i32 hsum(VI v) { return tree_sum<i32>(v); }
 AI u32 hsum(VU v) { return tree_sum<u32>(v); }
 AI i64 hsum(VL v) { return tree_sum<i64>(v); }
-#define FOLD(NAME, V, S, F) AI S NAME(V v) { S r = v[0]; for (int i = 1; i < W; i++) r = F(r, (S)v[i]); return r; }
+#define FOLD(NAME, V, S, F) AI S NAME(V v) { \
+  S b[W]; __builtin_memcpy(b, &v, sizeof v); \
+  for (int h = W / 2; h > 0; h /= 2) for (int i = 0; i < h; i++) b[i] = F(b[i], b[i + h]); \
+  return b[0]; }
 FOLD(hmax, VF, float, nmax) FOLD(hmin, VF, float, nmin)
 FOLD(hmax, VI, i32, nmax) FOLD(hmin, VI, i32, nmin)
 FOLD(hmax, VU, u32, nmax) FOLD(hmin, VU, u32, nmin)
@@ -367,6 +371,7 @@ AI VH narrow_bf16(VF v) {
   asm("vcvtneps2bf16 %1,%0" : "=v"(r) : "v"(v));
   return r;
 }
+AI VI narrow2_bf16(VF a, VF b) { VI r; asm("vcvtne2ps2bf16 %2,%1,%0" : "=v"(r) : "v"(b), "v"(a)); return r; }
 )";
 constexpr const char* kPlainScale = R"(
 // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
@@ -380,6 +385,7 @@ AI VF scale_by(VF p, VF n) { VF r; asm("vscalefps %2,%1,%0" : "=v"(r) : "v"(p), 
 )";
 
 constexpr const char* kGeneric = R"(
+AI VU widen_u16(const u16* p) { return CONV(*(const VHu*)p, VU); }
 AI VF widen_f16(VH h) {
   VU u = CONV(h, VU), m = (u & 0x7fff) << 13, s = (u & 0x8000) << 16;
   VF scaled = (VF)m * 5.192296858534828e+33f;  // 2^112 moves the exponent; denormals come out right
@@ -399,9 +405,10 @@ AI VF sqrtv(VF x) { VF r; for (int i = 0; i < W; i++) r[i] = __builtin_sqrtf(x[i
 AI void fence_nt() {}
 )";
 constexpr const char* kGenericNt = R"(
-template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
 constexpr const char* kAvx2 = R"(
+AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=x"(r) : "m"(*(const VHu*)p)); return r; }
 typedef float X4 __attribute__((vector_size(16)));
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=x"(r) : "x"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=x"(r) : "x"(v)); return r; }
@@ -409,24 +416,29 @@ AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=x"(r) : "x"(x)); return r; }
 AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
 )";
 constexpr const char* kAvx2Nt = R"(
-AI void stnt(float* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "x"(v)); }
-AI void stnt(i32* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "x"(v)); }
-AI void stnt(bf16* p, VF v) { VH h = narrow_bf16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "x"(h)); }
-AI void stnt(f16* p, VF v) { VH h = narrow_f16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "x"(h)); }
-template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+AI void nt32(void* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "x"(v)); }
+AI VF pair(VH a, VH b) { VF r; __builtin_memcpy(&r, &a, 16); __builtin_memcpy((char*)&r + 16, &b, 16); return r; }
+AI void stnt2(float* p, VF a, VF b) { nt32(p, a); nt32(p + W, b); }
+AI void stnt2(i32* p, VI a, VI b) { nt32(p, (VF)a); nt32(p + W, (VF)b); }
+AI void stnt2(bf16* p, VF a, VF b) { nt32(p, pair(narrow_bf16(a), narrow_bf16(b))); }
+AI void stnt2(f16* p, VF a, VF b) { nt32(p, pair(narrow_f16(a), narrow_f16(b))); }
+template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
 constexpr const char* kAvx512 = R"(
+AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=v"(r) : "m"(*(const VHu*)p)); return r; }  // g++ 12 splits it
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=v"(r) : "v"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=v"(r) : "v"(v)); return r; }
 AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=v"(r) : "v"(x)); return r; }
 AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
 )";
 constexpr const char* kAvx512Nt = R"(
-AI void stnt(float* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "v"(v)); }
-AI void stnt(i32* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "v"(v)); }
-AI void stnt(bf16* p, VF v) { VH h = narrow_bf16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "v"(h)); }
-AI void stnt(f16* p, VF v) { VH h = narrow_f16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "v"(h)); }
-template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+AI void nt64(void* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "v"(v)); }
+AI VI pair(VH a, VH b) { return (VI)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31); }
+AI void stnt2(float* p, VF a, VF b) { nt64(p, (VI)a); nt64(p + W, (VI)b); }
+AI void stnt2(i32* p, VI a, VI b) { nt64(p, a); nt64(p + W, b); }
+AI void stnt2(bf16* p, VF a, VF b) { nt64(p, narrow2_bf16(a, b)); }
+AI void stnt2(f16* p, VF a, VF b) { nt64(p, pair(narrow_f16(a), narrow_f16(b))); }
+template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
 
 }  // namespace
@@ -439,7 +451,10 @@ std::string cpu_prelude(const TargetInfo& target) {
   text += avx512 && target.avx512_bf16 ? kAvx512Bf16 : kPlainBf16;
   text += avx512 ? kAvx512Scale : kPlainScale;
   text += kMemory;
+  if (avx512 && !target.avx512_bf16) text += "AI VI narrow2_bf16(VF a, VF b);\n";
   text += avx512 ? kAvx512Nt : avx2 ? kAvx2Nt : kGenericNt;
+  if (avx512 && !target.avx512_bf16)
+    text += "AI VI narrow2_bf16(VF a, VF b) { return pair(narrow_bf16(a), narrow_bf16(b)); }\n";
   text += kMath;
   return text;
 }
