@@ -108,6 +108,7 @@ class Plan {
   std::vector<Item> items_of(ValueId id) const;
   bool joins(const Group& group, const Item& item) const;
   void finish_group(Group* group) const;
+  bool moves_before_product(std::vector<Step>* steps, const Item& item) const;
   void inputs_of(ValueId id,
                  std::vector<ValueId>* out) const;  // direct inputs, index tiles included
   // Items of `inside` that `id` reads through inline values.

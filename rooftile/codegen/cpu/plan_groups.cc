@@ -152,6 +152,32 @@ void Plan::finish_group(Group* group) const {
   }
 }
 
+// An item behind a product that needs nothing of it goes into the row group before the product: the
+// sum of the probabilities belongs to the pass that computes them.
+bool Plan::moves_before_product(std::vector<Step>* steps, const Item& item) const {
+  if (steps->size() < 2 || steps->back().kind != Step::kMma || item.kind == ItemKind::kStore ||
+      !schedule_.fuse)
+    return false;
+  Step& before = (*steps)[steps->size() - 2];
+  if (before.kind != Step::kGroup || !joins(before.group, item)) return false;
+  const int written = products_.at(steps->back().id).buffer;
+  auto depends = [&](auto&& self, ValueId id) -> bool {
+    std::vector<ValueId> inputs;
+    inputs_of(id, &inputs);
+    for (ValueId input : inputs) {
+      const int buffer = buffer_of(input);
+      if (input == steps->back().id || buffer == written) return true;
+      if (buffer < 0 && self(self, input)) return true;
+    }
+    return false;
+  };
+  if (depends(depends, item.id)) return false;
+  before.group.items.push_back(item);
+  for (Item& other : before.group.items) other.level = 0;
+  finish_group(&before.group);
+  return true;
+}
+
 std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) const {
   std::vector<Step> steps;
   Group pending;
@@ -164,6 +190,7 @@ std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) cons
     pending = {};
   };
   auto add = [&](const Item& item) {
+    if (pending.items.empty() && moves_before_product(&steps, item)) return;
     if (!pending.items.empty() && !joins(pending, item)) flush();
     if (pending.items.empty()) pending.outer = outer_of(domain(*program_, item));
     pending.items.push_back(item);

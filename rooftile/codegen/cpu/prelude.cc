@@ -128,7 +128,8 @@ constexpr const char* kMath = R"(
 AI VF sel(VI m, VF a, VF b) { return m ? a : b; }
 AI VI sel(VI m, VI a, VI b) { return m ? a : b; }
 AI VU sel(VI m, VU a, VU b) { return m ? a : b; }
-AI VL sel(VI m, VL a, VL b) { return CONV(m, VL) ? a : b; }
+// By bits: g++ takes a conditional on vectors of two registers apart, element by element.
+AI VL sel(VI m, VL a, VL b) { VL k = CONV(m, VL); return (a & k) | (b & ~k); }
 template <class T> AI T sel(bool m, T a, T b) { return m ? a : b; }
 AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
 AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
@@ -189,21 +190,9 @@ AI VF floorv(VF x) {
   return sel(fits, t, x);
 }
 // a NaN stays
-AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
-AI VF exp2v(VF x) {
-  x = clampv(x, -160.0f, 160.0f);
-  VF n = round_near(x), f = x - n;
-  VF p = 0.0001534581723f * f + 0.001339993116f;
-  p = p * f + 0.009618488938f;
-  p = p * f + 0.05550328777f;
-  p = p * f + 0.2402264689f;
-  p = p * f + 0.6931472057f;
-  p = p * f + 1.0f;
-  return scale_by(p, n);
-}
 AI VF expv(VF x) {
   x = clampv(x, -110.0f, 110.0f);
-  VF n = round_near(x * 1.44269504089f);
+  VF n = round_fast(x * 1.44269504089f);
   // ln 2 in two parts; the first product is exact
   VF r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
   VF p = 0.00138368507f * r + 0.008374815769f;
@@ -307,14 +296,18 @@ AI float hsum(VF v) { return tree_sum<float>(v); }
 AI i32 hsum(VI v) { return tree_sum<i32>(v); }
 AI u32 hsum(VU v) { return tree_sum<u32>(v); }
 AI i64 hsum(VL v) { return tree_sum<i64>(v); }
-#define FOLD(NAME, V, S, F) AI S NAME(V v) { \
-  S b[W]; __builtin_memcpy(b, &v, sizeof v); \
-  for (int h = W / 2; h > 0; h /= 2) for (int i = 0; i < h; i++) b[i] = F(b[i], b[i + h]); \
-  return b[0]; }
-FOLD(hmax, VF, float, nmax) FOLD(hmin, VF, float, nmin)
-FOLD(hmax, VI, i32, nmax) FOLD(hmin, VI, i32, nmin)
-FOLD(hmax, VU, u32, nmax) FOLD(hmin, VU, u32, nmin)
-FOLD(hmax, VL, i64, nmax) FOLD(hmin, VL, i64, nmin)
+#define FOLD(NAME, V, S, OP) AI S NAME(V v) { \
+  typedef S S4 __attribute__((vector_size(4 * sizeof(S)))); \
+  S4 q[W / 4]; __builtin_memcpy(q, &v, sizeof v); \
+  for (int h = W / 8; h > 0; h /= 2) for (int i = 0; i < h; i++) { const S4 a = q[i], b = q[i + h]; q[i] = OP ? b : a; } \
+  S r = q[0][0]; for (int i = 1; i < 4; i++) { const S a = r, b = q[0][i]; r = OP ? b : a; } \
+  return r; }
+#define LARGER ((a < b) | (b != b))
+#define SMALLER ((b < a) | (b != b))
+FOLD(hmax, VF, float, LARGER) FOLD(hmin, VF, float, SMALLER)
+FOLD(hmax, VI, i32, LARGER) FOLD(hmin, VI, i32, SMALLER)
+FOLD(hmax, VU, u32, LARGER) FOLD(hmin, VU, u32, SMALLER)
+FOLD(hmax, VL, i64, LARGER) FOLD(hmin, VL, i64, SMALLER)
 // Position of the largest element: ties to the smallest position, NaN above everything.
 AI void argmax_step(VF v, VI at, VF& best, VI& best_at) {
   VI gt = (v > best) | ((v != v) & (best == best)), tie = (v == best) | ((v != v) & (best != best));
@@ -373,15 +366,51 @@ AI VH narrow_bf16(VF v) {
 }
 AI VI narrow2_bf16(VF a, VF b) { VI r; asm("vcvtne2ps2bf16 %2,%1,%0" : "=v"(r) : "v"(b), "v"(a)); return r; }
 )";
+// The tail of exp: p * 2^n, and what keeps its argument in range.
 constexpr const char* kPlainScale = R"(
+AI VF round_fast(VF x) {
+  VF t = x + 12582912.0f;
+  asm("" : "+x"(t));  // keeps the compiler from simplifying the pair away
+  return t - 12582912.0f;
+}
+AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
 // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
 AI VF scale_by(VF p, VF n) {
   VI k = CONV(n, VI), h = k >> 1;
   return p * (VF)((h + 127) << 23) * (VF)((k - h + 127) << 23);
 }
+AI VF exp2v(VF x) {
+  x = clampv(x, -160.0f, 160.0f);
+  VF n = round_fast(x), f = x - n;
+  VF p = 0.0001534581723f * f + 0.001339993116f;
+  p = p * f + 0.009618488938f;
+  p = p * f + 0.05550328777f;
+  p = p * f + 0.2402264689f;
+  p = p * f + 0.6931472057f;
+  p = p * f + 1.0f;
+  return scale_by(p, n);
+}
 )";
 constexpr const char* kAvx512Scale = R"(
+AI VF round_fast(VF x) { VF r; asm("vrndscaleps $0,%1,%0" : "=v"(r) : "v"(x)); return r; }
+AI VF clampv(VF x, float lo, float hi) {  // a NaN stays: the instructions return their second source
+  VF r;
+  asm("vmaxps %1,%2,%0" : "=v"(r) : "v"(x), "v"(vf(lo)));
+  asm("vminps %1,%2,%0" : "=v"(r) : "v"(r), "v"(vf(hi)));
+  return r;
+}
 AI VF scale_by(VF p, VF n) { VF r; asm("vscalefps %2,%1,%0" : "=v"(r) : "v"(p), "v"(n)); return r; }
+AI VF exp2v(VF x) {  // fraction in [0, 1) and 2^floor(x) by one instruction each; infinities and NaN come out right
+  VF f;
+  asm("vreduceps $1,%1,%0" : "=v"(f) : "v"(x));
+  VF p = 0.0002170226285f * f + 0.001243968553f;
+  p = p * f + 0.009678841265f;
+  p = p * f + 0.05548334184f;
+  p = p * f + 0.2402298363f;
+  p = p * f + 0.6931469838f;
+  p = p * f + 1.0f;
+  return scale_by(p, x);
+}
 )";
 
 constexpr const char* kGeneric = R"(
