@@ -46,6 +46,9 @@ template <class D, class S> AI u32 word_of(const S* s, i64 k, i64 kn, i64 stride
   __builtin_memcpy(&u, w, 4);
   return u;
 }
+AI void prefetch_row(const void* p, i64 bytes) {
+  for (i64 i = 0; i < bytes; i += 64) __builtin_prefetch((const char*)p + i, 0, 2);
+}
 #define SHUF __builtin_shufflevector
 #if W == 16
 // 16x16 transpose of 32-bit words: four rounds of two-source shuffles.
@@ -84,11 +87,22 @@ template <class D, class S> AI void pack_word_row(i32* out, i64 pp, const S* con
   for (i64 c0 = 0; c0 < n; c0 += 32, out += pp) {
     const i64 cn = imin(32, n - c0);
     i64 c = 0;
-    if constexpr (G == 2 && __is_same(D, S)) if (stride == 1 && cn == 32 && nrows == 2)
+    if constexpr (G == 2 && __is_same(D, S)) if (stride == 1 && cn == 32 && nrows == 2) {
+#if W == 16
+    {
+      typedef u16 H32 __attribute__((vector_size(64)));
+      typedef H32 H32u __attribute__((aligned(1), may_alias));
+      const H32 x = *(const H32u*)(rows[0] + c0), y = *(const H32u*)(rows[1] + c0);
+      *(H32u*)out = SHUF(x, y, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47);
+      *(H32u*)(out + 16) = SHUF(x, y, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+      c = 32;
+    }
+#endif
       for (; c < 32; c += W) {
         const VU lo = CONV(*(const VHu*)(rows[0] + c0 + c), VU), hi = CONV(*(const VHu*)(rows[1] + c0 + c), VU);
         *(VUu*)(out + c) = lo | (hi << 16);
       }
+    }
     if constexpr (G == 1) if (stride == 1)
       for (; c + W <= cn; c += W) st((float*)out + c, ld(rows[0] + c0 + c));
     for (; c < 32; c++) {
