@@ -19,7 +19,8 @@ namespace rooftile {
 // An operand that the schedule wants packed ahead of the call (runtime/cpu/pack.h does it).
 struct PrepackedOperand {
   std::string tensor;
-  DType dtype = DType::kBf16;
+  DType dtype = DType::kBf16;   // of the logical operand
+  DType packed = DType::kBf16;  // of the packed one: a target without f16 arithmetic takes f32
   bool n_major = true;  // logical operand is [N, K] (true) or [K, N]
 };
 
@@ -31,6 +32,7 @@ struct KernelSource {
   std::string kernel_text;   // stage "text": C++ for the system compiler, no includes
   std::string launcher_text; // stage "host"
   std::vector<std::string> flags;  // compiler flags, canonical order
+  std::string target_key;          // TargetInfo::key() of the machine it is for
   std::vector<PrepackedOperand> prepacked;
 };
 

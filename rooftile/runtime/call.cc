@@ -59,7 +59,7 @@ Diag too_many(std::string_view what, size_t found, size_t limit) {
 }  // namespace
 
 Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
-              std::span<const Scalar> scalars) {
+              std::span<const Scalar> scalars, Absent absent) {
   if (tensors.size() > kMaxTensorArgs) return too_many("tensors", tensors.size(), kMaxTensorArgs);
   if (scalars.size() > kMaxScalarArgs) return too_many("scalars", scalars.size(), kMaxScalarArgs);
   // Left uninitialised: clearing 2 KiB would cost as much as the checks of a small launcher.
@@ -67,6 +67,7 @@ Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
   std::array<TVMFFIAny, kMaxTensorArgs + kMaxScalarArgs> args;
   size_t count = 0;
   for (const TensorView& view : tensors) {
+    if (absent == Absent::kLeaveOut && !view) continue;
     dlpack[count] = as_dlpack(view);
     args[count].type_index = abi::kDLTensorPtr;
     args[count].zero_padding = 0;
@@ -82,9 +83,13 @@ Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
       args[count].v_int64 = scalar.integer;
     ++count;
   }
+  return invoke(launch, std::span(args.data(), count));
+}
+
+Status invoke(TVMFFISafeCall launch, std::span<const TVMFFIAny> args) {
   TVMFFIAny result{};
   void* handle = const_cast<RtHostApi*>(&kHostApi);
-  if (launch(handle, args.data(), static_cast<int32_t>(count), &result) == 0) return {};
+  if (launch(handle, args.data(), static_cast<int32_t>(args.size()), &result) == 0) return {};
   return std::move(raised);
 }
 

@@ -24,9 +24,15 @@ struct Scalar {
 inline constexpr size_t kMaxTensorArgs = 32;
 inline constexpr size_t kMaxScalarArgs = 32;
 
+// Whether views of nothing (TensorView()) are passed on, or left out as absent optional arguments.
+enum class Absent : uint8_t { kPass, kLeaveOut };
+
 // Runs the launcher on the calling thread with this thread's workspace. Every violation that the
 // launcher finds comes back with its code and texts; then nothing has been written.
 Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
-              std::span<const Scalar> scalars);
+              std::span<const Scalar> scalars, Absent absent = Absent::kPass);
+
+// The same for a caller who keeps the TVM-FFI arguments of a launcher ready.
+Status invoke(TVMFFISafeCall launch, std::span<const TVMFFIAny> args);
 
 }  // namespace rooftile

@@ -61,7 +61,7 @@ inline Result<ir::Program> attention(bool causal) {
   return build("attention",
                {out("out", kBf16, q), out("lse", kF32, {S("B"), S("Hq"), S("Sq")}),
                 in("q", kBf16, q), in("k", kBf16, kv), in("v", kBf16, kv)},
-               [&](Kernel& k) { dsl::design::attention(k, {causal}); });
+               [&](Kernel& k) { dsl::design::attention(k, causal); });
 }
 
 inline Result<ir::Program> decode() {

@@ -20,18 +20,18 @@ inline constexpr double kLog2e = 1.4426950408889634;
 inline void gemm(Kernel& k) {
   Index M = k.dim("M"), N = k.dim("N"), K = k.dim("K");
   Index BM = k.tile_param("BM"), BN = k.tile_param("BN"), BK = k.tile_param("BK");
-  Tensor A = k["a"], B = k["b"], D = k["d"];  // [M, K], [N, K], [M, N]
-  k.tiles({{"i", ceil_div(M, BM)}, {"j", ceil_div(N, BN)}}, [&](std::vector<Index> t) {
-    Range rows = block(t[0], BM, M), cols = block(t[1], BN, N);
-    Tile acc = k.loop("kb", 0, ceil_div(K, BK), 1, {k.zeros({rows.extent, cols.extent})},
-                      [&](Index kb, Tiles s) {
-                        Range ks = block(kb, BK, K);
-                        Tile a = k.load(A(rows, ks), "a");  // (rows, ks)
-                        Tile b = k.load(B(cols, ks), "b");  // (cols, ks)
-                        return Tiles{mma(a, b.t(), s[0], "acc")};
-                      })[0];
-    Tile y = acc + k.load(k["bias"](new_axis, cols), "bias");  // (rows, cols) + (1, cols)
-    k.store(D(rows, cols), y * recip(1.0 + exp(-y)));  // silu; rounds to D's dtype here, once
+  Tensor A = k["a"], B = k["b"], D = k["d"], bias = k["bias"];  // [M, K], [N, K], [M, N], [N]
+  k.tiles({{"i", ceil_div(M, BM)}, {"j", ceil_div(N, BN)}}, [&](Index i, Index j) {
+    Range rows = block(i, BM, M), cols = block(j, BN, N);
+    auto step = [&](Index kb, Tiles s) {
+      Range ks = block(kb, BK, K);
+      Tile a = k.load(A(rows, ks), "a");  // (rows, ks)
+      Tile b = k.load(B(cols, ks), "b");  // (cols, ks)
+      return Tiles{mma(a, b.t(), s[0], "acc")};
+    };
+    Tiles sum = k.loop("kb", 0, ceil_div(K, BK), 1, {k.zeros({rows.extent, cols.extent})}, step);
+    Tile y = sum[0] + k.load(bias(new_axis, cols), "bias");  // (rows, cols) + (1, cols)
+    k.store(D(rows, cols), y * recip(1.0 + exp(-y)));        // silu; rounds to D's dtype, once
   });
 }
 // [/gemm]
@@ -40,43 +40,38 @@ inline void gemm(Kernel& k) {
 
 // [attention]
 
-struct AttentionOptions {
-  bool causal = true;
-};
-
-inline void attention(Kernel& k, AttentionOptions opt) {
-  Index B = k.dim("B"), Hq = k.dim("Hq"), Hkv = k.dim("Hkv"), Sq = k.dim("Sq"), Sk = k.dim("Sk"),
-        D = k.dim("D");
-  Index BM = k.tile_param("BM"), BN = k.tile_param("BN");
-  Tensor Q = k["q"], K = k["k"], V = k["v"], O = k["out"],
-         LSE = k["lse"];  // [B,S,H,D] x4, [B,Hq,Sq]
-  Tile scale = k.scalar("softmax_scale") * kLog2e, never = k.full({}, -kInf),
-       nought = k.full({}, 0);
-  k.tiles({{"b", B}, {"h", Hq}, {"i", ceil_div(Sq, BM)}}, [&](std::vector<Index> t) {
-    Index b = t[0], h = t[1], hk = h / (Hq / Hkv);
-    Range rows = block(t[2], BM, Sq);
-    Index first_sees = t[2] * BM + Sk - Sq;  // the last key that the tile's first row sees
-    Index seen = opt.causal ? max(0, min(Sk, first_sees + rows.extent))
-                            : Sk;                          // keys that any row of the tile sees
-    Tile q = k.load(Q(b, rows, h, all), "q");              // (rows, D) bf16
-    Tile limit = k.iota({rows.extent, 1}, 0, first_sees);  // (rows, 1) the last key each row sees
+inline void attention(Kernel& k, bool causal) {
+  Index B = k.dim("B"), Hq = k.dim("Hq"), Hkv = k.dim("Hkv"), D = k.dim("D");
+  Index Sq = k.dim("Sq"), Sk = k.dim("Sk"), BM = k.tile_param("BM"), BN = k.tile_param("BN");
+  Tensor Q = k["q"], K = k["k"], V = k["v"], O = k["out"];  // [B, S, heads, D]
+  Tensor LSE = k["lse"];                                    // [B, Hq, Sq]
+  Tile scale = k.scalar("softmax_scale") * kLog2e;          // scores in units of log2
+  Tile never = k.full({}, -kInf), nought = k.full({}, 0);
+  k.tiles({{"b", B}, {"h", Hq}, {"i", ceil_div(Sq, BM)}}, [&](Index b, Index h, Index i) {
+    Range rows = block(i, BM, Sq);
+    Index hk = h / (Hq / Hkv);            // grouped queries
+    Index first_sees = i * BM + Sk - Sq;  // the last key that the tile's first row sees
+    Index seen = causal ? max(0, min(Sk, first_sees + rows.extent)) : Sk;  // keys any row sees
     Index steps = ceil_div(seen, BN);
-    Tiles start = {k.zeros({rows.extent, D}), k.full({rows.extent, 1}, -kInf),
-                   k.zeros({rows.extent, 1})};
-    Tiles end = k.loop("kv", 0, steps, 1, start, [&](Index step, Tiles s) {
+    Tile q = k.load(Q(b, rows, h, all), "q");              // (rows, D) bf16
+    Tile limit = k.iota({rows.extent, 1}, 0, first_sees);  // (rows, 1) the last key of each row
+    auto attend = [&](Index step, Tiles s) {
       Tile o = s[0], m = s[1], l = s[2];
-      Range keys =
-          block(steps - 1 - step, BN, seen);  // from the right edge: masked blocks come first
-      Tile kt = k.load(K(b, keys, hk, all), "k"),
-           vt = k.load(V(b, keys, hk, all), "v");  // (keys, D) bf16
-      Tile x = mma(q, kt.t(), "qk") * scale;       // (rows, keys) in units of log2
-      if (opt.causal)
-        x = where_(le(k.iota({1, keys.extent}, 1, keys.begin), limit), x, never).named("mask");
+      Range keys = block(steps - 1 - step, BN, seen);  // right edge first: there are the masks
+      Tile kt = k.load(K(b, keys, hk, all), "k");      // (keys, D) bf16
+      Tile vt = k.load(V(b, keys, hk, all), "v");      // (keys, D) bf16
+      Tile x = mma(q, kt.t(), "qk") * scale;           // (rows, keys)
+      Tile column = k.iota({1, keys.extent}, 1, keys.begin);
+      if (causal) x = where_(le(column, limit), x, never).named("mask");
       Tile m2 = max(m, reduce_max(x));               // (rows, 1)
       Tile ref = where_(eq(m2, never), nought, m2);  // a row that has seen nothing subtracts 0
       Tile p = exp2(x - ref), r = exp2(m - ref);
-      return Tiles{mma(p.to(DType::kBf16).named("p"), vt, o * r, "pv"), m2, l * r + sum(p)};
-    });
+      Tile weights = p.to(DType::kBf16).named("p");
+      return Tiles{mma(weights, vt, o * r, "pv"), m2, l * r + sum(p)};
+    };
+    Tiles start = {k.zeros({rows.extent, D}), k.full({rows.extent, 1}, -kInf),
+                   k.zeros({rows.extent, 1})};
+    Tiles end = k.loop("kv", 0, steps, 1, start, attend);
     Tile o = end[0], m = end[1], l = end[2], live = lt(nought, l);
     k.store(O(b, rows, h, all), where_(live, o / l, nought));
     k.store(LSE(b, h, rows, new_axis), where_(live, (m + log2(l)) * (1 / kLog2e), never));
@@ -103,31 +98,30 @@ inline Tiles speculative_step(Kernel& k, Tile x, Tile vt, Tile o, Tile m, Tile l
 
 // [decode]
 
-// The list of all units of work, ordered (request, head, unit), cut into equal pieces.
+// The list of all units of work, ordered (request, head, unit), cut into at most `most` equal
+// pieces.
 struct Pieces {
   Index B, Hkv, most;
-  Index first(Index b) const {
-    return Expr::index_load("first", {b});
-  }  // units before request b, of one head
+  // Units before request b, of one head; units of request b; all of them.
+  Index first(Index b) const { return Expr::index_load("first", {b}); }
+  Index length(Index b) const { return first(b + 1) - first(b); }
   Index total() const { return first(B) * Hkv; }
   Index cuts() const { return min(most, max(1, total())); }
-  Index length(Index b) const { return first(b + 1) - first(b); }
-  Index begin(Index b, Index h) const {
-    return first(b) * Hkv + h * length(b);
-  }  // of segment (b, h)
-  Index holder(Index unit) const {
-    return ((unit + 1) * cuts() - 1) / max(1, total());
-  }  // the piece with this unit
-  Index piece(Index b, Index h, Index s) const {
-    return holder(begin(b, h)) + s;
-  }  // the s-th of (b, h)
+  // Segment (b, h): its first unit in the list, and the piece that holds a unit.
+  Index begin(Index b, Index h) const { return first(b) * Hkv + h * length(b); }
+  Index holder(Index unit) const { return ((unit + 1) * cuts() - 1) / max(1, total()); }
+  // The pieces that share segment (b, h): the s-th, and how many.
+  Index piece(Index b, Index h, Index s) const { return holder(begin(b, h)) + s; }
   Index count(Index b, Index h) const {
-    return select(length(b) > 0, holder(begin(b, h) + length(b) - 1) - holder(begin(b, h)) + 1, 0);
+    Index last = begin(b, h) + length(b) - 1;
+    return select(length(b) > 0, holder(last) - holder(begin(b, h)) + 1, 0);
   }
-  Range units(Index b, Index h,
-              Index s) const {  // what that piece has of (b, h), counted from the request's start
-    Index p = piece(b, h, s), lo = max(begin(b, h), total() * p / cuts()) - begin(b, h);
-    return range(lo, min(length(b), total() * (p + 1) / cuts() - begin(b, h)) - lo);
+  // What the s-th of them has of the segment, counted from the request's first key.
+  Range units(Index b, Index h, Index s) const {
+    Index p = piece(b, h, s), at = begin(b, h);
+    Index lo = max(at, total() * p / cuts()) - at;
+    Index hi = min(length(b), total() * (p + 1) / cuts() - at);
+    return range(lo, hi - lo);
   }
 };
 
@@ -137,9 +131,9 @@ struct Pieces {
 inline void paged_decode(Kernel& k) {
   Index B = k.dim("B"), Hkv = k.dim("Hkv"), G = k.dim("G"), D = k.dim("D"), PAGE = k.dim("PAGE");
   Index UNIT = k.tile_param("UNIT"), PIECES = k.tile_param("PIECES");  // contract: PAGE % UNIT == 0
-  Tensor Q = k["q"], K = k["k"], V = k["v"],
-         O = k["out"];                          // [B,Hkv,G,D], [P,PAGE,Hkv,D] x2, [B,Hkv,G,D]
-  Tensor table = k["table"], lens = k["lens"];  // [B, pages] i32, [B] i32
+  Tensor Q = k["q"], O = k["out"];                                     // [B, Hkv, G, D]
+  Tensor K = k["k"], V = k["v"];                                       // [P, PAGE, Hkv, D]
+  Tensor table = k["table"], lens = k["lens"];                         // [B, pages] i32, [B] i32
   Tensor first = k.workspace("first", DType::kI32, {B + 1});  // units before request b, of one head
   Tensor part_o = k.workspace("part_o", DType::kF32, {B, Hkv, PIECES, G, D});
   Tensor part_ml = k.workspace("part_ml", DType::kF32, {B, Hkv, PIECES, 2, G});
@@ -152,36 +146,37 @@ inline void paged_decode(Kernel& k) {
   });
 
   Pieces cut{B, Hkv, PIECES};
-  k.tiles({{"b", B}, {"h", Hkv}, {"s", PIECES}}, [&](std::vector<Index> t) {
-    Index b = t[0], h = t[1], s = t[2];
+  k.tiles({{"b", B}, {"h", Hkv}, {"s", PIECES}}, [&](Index b, Index h, Index s) {
     k.when(s < cut.count(b, h), [&] {
       Range mine = cut.units(b, h, s);
       Tile q = k.load(Q(b, h, all, all), "q");  // (G, D)
       Tiles start = {k.zeros({G, D}), k.full({G, 1}, -kInf), k.zeros({G, 1})};
-      Tiles r = k.loop("u", mine.begin, mine.begin + mine.extent, 1, start, [&](Index u, Tiles c) {
+      auto attend = [&](Index u, Tiles c) {
         Index page = table.at(b, u * UNIT / PAGE);
         Range keys = range(u * UNIT % PAGE, min(UNIT, lens.at(b) - u * UNIT));
-        Tile kt = k.load(K(page, keys, h, all), "k"),
-             vt = k.load(V(page, keys, h, all), "v");  // (keys, D)
+        Tile kt = k.load(K(page, keys, h, all), "k");  // (keys, D)
+        Tile vt = k.load(V(page, keys, h, all), "v");  // (keys, D)
         Tile x = mma(q, kt.t(), "qk") * scale;         // (G, keys)
-        Tile m2 = max(c[1], reduce_max(x)), p = exp2(x - m2), grow = exp2(c[1] - m2);
-        return Tiles{mma(p.to(DType::kBf16), vt, c[0] * grow, "pv"), m2, c[2] * grow + sum(p)};
-      });
+        Tile m = max(c[1], reduce_max(x)), p = exp2(x - m), r = exp2(c[1] - m);
+        return Tiles{mma(p.to(DType::kBf16), vt, c[0] * r, "pv"), m, c[2] * r + sum(p)};
+      };
+      Tiles r = k.loop("u", mine.begin, mine.begin + mine.extent, 1, start, attend);
       k.store(part_o(b, h, s, all, all), r[0]);
       k.store(part_ml(b, h, s, 0, all, new_axis), r[1]);
       k.store(part_ml(b, h, s, 1, all, new_axis), r[2]);
     });
   });
 
-  k.tiles({{"cb", B}, {"ch", Hkv}}, [&](std::vector<Index> t) {
-    Index b = t[0], h = t[1];
+  k.tiles({{"cb", B}, {"ch", Hkv}}, [&](Index b, Index h) {
     Tiles start = {k.zeros({G, D}), k.full({G, 1}, -kInf), k.zeros({G, 1})};
-    Tiles r = k.loop("cs", 0, cut.count(b, h), 1, start, [&](Index s, Tiles c) {
-      Tile m = k.load(part_ml(b, h, s, 0, all, new_axis)),
-           l = k.load(part_ml(b, h, s, 1, all, new_axis));  // (G, 1)
+    auto join = [&](Index s, Tiles c) {
+      Tile o = k.load(part_o(b, h, s, all, all));           // (G, D)
+      Tile m = k.load(part_ml(b, h, s, 0, all, new_axis));  // (G, 1)
+      Tile l = k.load(part_ml(b, h, s, 1, all, new_axis));  // (G, 1)
       Tile m2 = max(c[1], m), f = exp2(c[1] - m2), g = exp2(m - m2);
-      return Tiles{c[0] * f + k.load(part_o(b, h, s, all, all)) * g, m2, c[2] * f + l * g};
-    });
+      return Tiles{c[0] * f + o * g, m2, c[2] * f + l * g};
+    };
+    Tiles r = k.loop("cs", 0, cut.count(b, h), 1, start, join);
     k.store(O(b, h, all, all), where_(lt(nought, r[2]), r[0] / r[2], nought));
   });
 }
@@ -196,24 +191,25 @@ inline void paged_decode(Kernel& k) {
 inline void moe_gemm(Kernel& k) {
   Index E = k.dim("E"), R = k.dim("R"), N = k.dim("N"), K = k.dim("K");
   Index BM = k.tile_param("BM"), BN = k.tile_param("BN"), BK = k.tile_param("BK");
-  Tensor X = k["x"], W = k["w"], Y = k["y"];  // [T, K], [E, N, K], [R, N]
-  Tensor source = k["source"],
-         offsets = k["offsets"];  // [R] i32, [E + 1] i32, first 0, last R, non-decreasing
-  k.tiles({{"e", E}, {"i", ceil_div(R, BM)}, {"j", ceil_div(N, BN)}}, [&](std::vector<Index> t) {
-    Index e = t[0], begin = offsets.at(e), count = offsets.at(e + 1) - offsets.at(e);
-    k.when(t[1] * BM < count, [&] {
-      Range rows = block(t[1], BM, count), cols = block(t[2], BN, N);
-      Tile from = k.load(source(range(begin + rows.begin, rows.extent)), "from");  // (rows) i32
-      Tile acc = k.loop("kb", 0, ceil_div(K, BK), 1, {k.zeros({rows.extent, cols.extent})},
-                        [&](Index kb, Tiles s) {
-                          Range ks = block(kb, BK, K);
-                          Tile a = k.load(X(from, ks), "a");     // (rows, ks): gathered
-                          Tile b = k.load(W(e, cols, ks), "b");  // (cols, ks)
-                          return Tiles{mma(a, b.t(), s[0], "acc")};
-                        })[0];
-      k.store(Y(range(begin + rows.begin, rows.extent), cols), acc);
-    });
-  });
+  Tensor X = k["x"], W = k["w"], Y = k["y"];            // [T, K], [E, N, K], [R, N]
+  Tensor source = k["source"], offsets = k["offsets"];  // [R], [E + 1] i32: 0 ... R, non-decreasing
+  k.tiles({{"e", E}, {"i", ceil_div(R, BM)}, {"j", ceil_div(N, BN)}},
+          [&](Index e, Index i, Index j) {
+            Index begin = offsets.at(e), count = offsets.at(e + 1) - offsets.at(e);
+            k.when(i * BM < count, [&] {
+              Range rows = block(i, BM, count), cols = block(j, BN, N);
+              Range list = range(begin + rows.begin, rows.extent);
+              Tile from = k.load(source(list), "from");  // (rows) i32
+              auto step = [&](Index kb, Tiles s) {
+                Range ks = block(kb, BK, K);
+                Tile a = k.load(X(from, ks), "a");     // (rows, ks): gathered
+                Tile b = k.load(W(e, cols, ks), "b");  // (cols, ks)
+                return Tiles{mma(a, b.t(), s[0], "acc")};
+              };
+              Tile none = k.zeros({rows.extent, cols.extent});
+              k.store(Y(list, cols), k.loop("kb", 0, ceil_div(K, BK), 1, {none}, step)[0]);
+            });
+          });
 }
 // [/moe]
 
@@ -227,24 +223,22 @@ inline void int4_gemm(Kernel& k) {
   Index G = K / k.dim("NG");  // contract: NG divides K, G % 8 == 0
   Index BM = k.tile_param("BM"), BN = k.tile_param("BN"), BK = k.tile_param("BK");  // BK divides G
   Tensor X = k["x"], word = k["word"], scale = k["scale"], zero = k["zero"], Y = k["y"];
-  k.tiles({{"i", ceil_div(M, BM)}, {"j", ceil_div(N, BN)}}, [&](std::vector<Index> t) {
-    Range rows = block(t[0], BM, M), cols = block(t[1], BN, N);
-    Tile acc = k.loop(
-        "kb", 0, ceil_div(K, BK), 1, {k.zeros({rows.extent, cols.extent})}, [&](Index kb, Tiles s) {
-          Range ks = block(kb, BK, K);
-          Tile a = k.load(X(rows, ks), "a");  // (rows, ks) bf16
-          Tile w = k.load(word(floor_div(k.iota(ks.extent, ks.begin), 8.0), cols),
-                          "w");  // (ks, cols) i32: each word 8 times
-          Tile shift =
-              mod(k.iota({ks.extent, 1}, 0, ks.begin), 8.0) * 4.0;  // (ks, 1): 0, 4, ... 28
-          Tile nibble = bit_and(shr(w, shift), 15.0).to(DType::kF32);
-          Tile z = k.load(zero(range(ks.begin / G, 1), cols), "zero").to(DType::kF32);  // (1, cols)
-          Tile f =
-              k.load(scale(range(ks.begin / G, 1), cols), "scale").to(DType::kF32);  // (1, cols)
-          Tile b = ((nibble - z) * f).to(DType::kBf16).named("dequant");             // (ks, cols)
-          return Tiles{mma(a, b, s[0], "acc")};
-        })[0];
-    k.store(Y(rows, cols), acc);
+  k.tiles({{"i", ceil_div(M, BM)}, {"j", ceil_div(N, BN)}}, [&](Index i, Index j) {
+    Range rows = block(i, BM, M), cols = block(j, BN, N);
+    auto step = [&](Index kb, Tiles s) {
+      Range ks = block(kb, BK, K), group = range(ks.begin / G, 1);
+      Tile a = k.load(X(rows, ks), "a");                              // (rows, ks) bf16
+      Tile row_of = floor_div(k.iota(ks.extent, ks.begin), 8.0);      // (ks): each row 8 times
+      Tile w = k.load(word(row_of, cols), "w");                       // (ks, cols) i32
+      Tile at = mod(k.iota({ks.extent, 1}, 0, ks.begin), 8.0) * 4.0;  // (ks, 1): 0, 4, ... 28
+      Tile nibble = bit_and(shr(w, at), 15.0).to(DType::kF32);
+      Tile z = k.load(zero(group, cols), "zero").to(DType::kF32);     // (1, cols)
+      Tile f = k.load(scale(group, cols), "scale").to(DType::kF32);   // (1, cols)
+      Tile b = ((nibble - z) * f).to(DType::kBf16).named("dequant");  // (ks, cols)
+      return Tiles{mma(a, b, s[0], "acc")};
+    };
+    Tile none = k.zeros({rows.extent, cols.extent});
+    k.store(Y(rows, cols), k.loop("kb", 0, ceil_div(K, BK), 1, {none}, step)[0]);
   });
 }
 // [/int4]

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# The generated typed interface, the examples (each a test) and the benchmark of host code.
+add_executable(write_ops_header tools/write_ops_header.cc)
+target_link_libraries(write_ops_header PRIVATE rooftile_lib)
+
+set(ROOFTILE_OPS_HEADER ${CMAKE_BINARY_DIR}/generated/rooftile/ops.h)
+add_custom_command(OUTPUT ${ROOFTILE_OPS_HEADER}.stamp
+  BYPRODUCTS ${ROOFTILE_OPS_HEADER}
+  COMMAND write_ops_header ${ROOFTILE_OPS_HEADER}
+  COMMAND ${CMAKE_COMMAND} -E touch ${ROOFTILE_OPS_HEADER}.stamp
+  DEPENDS write_ops_header
+  COMMENT "Writing rooftile/ops.h")
+add_custom_target(ops_header DEPENDS ${ROOFTILE_OPS_HEADER}.stamp)
+
+# What a user's program links: the library and rooftile/ops.h.
+add_library(rooftile_api INTERFACE)
+target_link_libraries(rooftile_api INTERFACE rooftile_lib)
+add_dependencies(rooftile_api ops_header)
+
+foreach(example IN ITEMS hello_rms_norm own_op)
+  add_executable(${example} examples/${example}.cc)
+  target_link_libraries(${example} PRIVATE rooftile_api)
+  add_dependencies(${example} ops_header)
+  if(ROOFTILE_TESTS)
+    add_test(NAME examples.${example} COMMAND ${example})
+    set_tests_properties(examples.${example} PROPERTIES TIMEOUT 120)
+  endif()
+endforeach()
+
+if(TARGET rooftile_tests)
+  add_dependencies(rooftile_tests ops_header)
+endif()
+
+find_package(benchmark QUIET)
+if(benchmark_FOUND)
+  add_executable(launcher_bench bench/host/launcher_bench.cc)
+  target_link_libraries(launcher_bench PRIVATE rooftile_api benchmark::benchmark)
+  add_dependencies(launcher_bench ops_header)
+endif()

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// rooftile/api.h: names to positions.
+#include "rooftile/api.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "rooftile/ops/op_def.h"
+
+namespace rooftile {
+namespace {
+
+Diag refused(const OpDef& op, ErrorCode code, std::string message, std::string_view argument,
+             std::string found, std::string expected) {
+  Diag diag;
+  diag.code = code;
+  diag.subject = op.name;
+  diag.message = std::move(message);
+  diag.argument = argument;
+  diag.found = std::move(found);
+  diag.expected = std::move(expected);
+  return diag;
+}
+
+template <class List>
+std::string names_of(const List& list) {
+  std::string out;
+  for (const auto& item : list) out += (out.empty() ? "" : ", ") + item.name;
+  return out.empty() ? "none" : out;
+}
+
+template <class List>
+size_t position(const List& list, std::string_view name) {
+  auto it =
+      std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.name == name; });
+  return static_cast<size_t>(it - list.begin());
+}
+
+Result<Scalar> attribute(const OpDef& op, const AttrDef& attr, const NamedValue& value) {
+  const bool is_number = value.kind == NamedValue::Kind::kFloat;
+  if (value.kind == NamedValue::Kind::kText || (!attr.is_float && is_number))
+    return refused(op, ErrorCode::kArgKind, "`" + attr.name + "` is of the wrong kind", attr.name,
+                   is_number ? "a float" : "a text", attr.is_float ? "a number" : "an integer");
+  if (!attr.is_float) return Scalar(value.integer);
+  return Scalar(is_number ? value.number : static_cast<double>(value.integer));
+}
+
+Result<int64_t> flag_value(const OpDef& op, const FlagDef& flag, const NamedValue& value) {
+  std::string values;
+  for (const std::string& name : flag.values) values += (values.empty() ? "" : ", ") + name;
+  if (value.kind == NamedValue::Kind::kText) {
+    auto it = std::find(flag.values.begin(), flag.values.end(), value.text);
+    if (it != flag.values.end()) return it - flag.values.begin();
+    return refused(op, ErrorCode::kUnsupported, "`" + flag.name + "` has no such value", flag.name,
+                   "\"" + std::string(value.text) + "\"", values);
+  }
+  if (value.kind == NamedValue::Kind::kFloat)
+    return refused(op, ErrorCode::kArgKind, "`" + flag.name + "` is of the wrong kind", flag.name,
+                   "a float", values);
+  return value.integer;
+}
+
+}  // namespace
+
+Status call(const OpDef& op, NamedTensors tensors, NamedValues values, const CallOptions& options) {
+  std::vector<TensorView> views(op.args.size());
+  std::vector<bool> given(op.args.size());
+  for (const auto& [name, view] : tensors) {
+    const size_t at = position(op.args, name);
+    if (at == op.args.size())
+      return refused(op, ErrorCode::kUnsupported,
+                     "the operator has no tensor `" + std::string(name) + "`", name,
+                     std::string(name), names_of(op.args));
+    if (given[at])
+      return refused(op, ErrorCode::kArgCount, "`" + std::string(name) + "` is given twice", name,
+                     "two", "one");
+    given[at] = true;
+    views[at] = view;
+  }
+  std::vector<Scalar> attrs;
+  for (const AttrDef& attr : op.attrs)
+    attrs.push_back(attr.is_float ? Scalar(attr.default_value)
+                                  : Scalar(static_cast<int64_t>(attr.default_value)));
+  std::vector<int64_t> flags;
+  for (const FlagDef& flag : op.flags) flags.push_back(flag.default_value);
+  for (const auto& [name, value] : values) {
+    if (size_t at = position(op.attrs, name); at < op.attrs.size()) {
+      Result<Scalar> scalar = attribute(op, op.attrs[at], value);
+      if (!scalar.ok()) return scalar.diag();
+      attrs[at] = *scalar;
+    } else if (size_t flag_at = position(op.flags, name); flag_at < op.flags.size()) {
+      Result<int64_t> flag = flag_value(op, op.flags[flag_at], value);
+      if (!flag.ok()) return flag.diag();
+      flags[flag_at] = *flag;
+    } else {
+      return refused(op, ErrorCode::kUnsupported,
+                     "the operator has no attribute or flag `" + std::string(name) + "`", name,
+                     std::string(name), names_of(op.attrs) + "; " + names_of(op.flags));
+    }
+  }
+  return call(op, OpArgs{views, attrs, flags}, options);
+}
+
+Status call(std::string_view name, NamedTensors tensors, NamedValues values,
+            const CallOptions& options) {
+  const OpDef* op = find_op(name);
+  if (op != nullptr) return call(*op, tensors, values, options);
+  Diag diag;
+  diag.code = ErrorCode::kUsage;
+  diag.subject = name;
+  diag.message = "there is no such operator";
+  diag.found = name;
+  diag.expected = names_of(all_ops());
+  return diag;
+}
+
+}  // namespace rooftile
