@@ -36,6 +36,13 @@ struct Quantiles {
   double p20 = 0, p50 = 0, p80 = 0;  // microseconds a call
 };
 
+struct PeerTime {
+  std::string name;       // "oneDNN 2.6.3 matmul"
+  std::string prepacked;  // what it prepared outside the timed region
+  Quantiles us;
+  double ratio = 0;  // its time / ours, the median over rounds
+};
+
 struct BenchLine {
   std::string op, kernel, target, device, dtype, case_text;
   std::vector<std::pair<std::string, int64_t>> shape;  // named dims
@@ -45,17 +52,16 @@ struct BenchLine {
   double tflops = 0, gb_per_s = 0;
   double roof_us = 0, roofline_fraction = 0;  // roof time / p50
   std::string bound;                          // compute, bandwidth, launch
-  // The library route, if there is one for this case.
-  std::string peer;            // "oneDNN 2.6.3 matmul"
-  std::string peer_prepacked;  // what it may prepare outside the timed region
-  std::string no_peer;         // why there is none
-  Quantiles peer_us;
-  double ratio = 0;  // peer time / our time, the median over rounds; 0: no peer
+  // The libraries that have this operator, timed in the same rounds; the first is the one that most
+  // would use.
+  std::vector<PeerTime> peers;
+  std::string no_peer;  // why there is none
   // Correctness.
   bool checked = false, pass = true;
   std::string check_case;  // the sizes of the float64 check if not those that were timed
   check::Comparison errors;
   Tolerance tolerance;
+  double peer_norm_err = -1;  // against the first peer at full size; -1: not compared
   uint64_t seed = 0;
   // Provenance.
   std::string prepacked;  // which of our operands are packed outside the timed region; "" none
@@ -65,7 +71,7 @@ struct BenchLine {
   int warmup = 0, rounds = 0;
   bool busy = false;  // another process disturbed it
   int threads = 1;
-  std::string isa, compiler, commit, timestamp;
+  std::string isa, compiler, onednn, openblas, commit, timestamp;
 
   std::string json_line() const;
 };

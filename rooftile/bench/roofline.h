@@ -30,14 +30,18 @@ struct Ceilings {
   double read_gb_per_s = 0;
   double copy_gb_per_s = 0;  // non-temporal; bytes read plus bytes written
   double launch_us = 0;      // an empty parallel region
+  bool busy = false;         // another process was running: bandwidths may be too low
   std::string measured_at;   // UTC
 
   double peak_gflops(
       DType dtype) const;  // the peak of its arithmetic; f32's for types without their own
+  // Least time to move cost.bytes, `written_bytes` of them stores.
+  double memory_us(const Cost& cost, double written_bytes) const;
   // The time below which nothing can be done on this machine, and what sets it: "compute",
-  // "bandwidth" or "launch".
-  double roof_us(const Cost& cost, DType dtype) const;
-  std::string bound(const Cost& cost, DType dtype) const;
+  // "bandwidth" or "launch". `written_bytes` of cost.bytes are stores, which cost what a copy
+  // shows.
+  double roof_us(const Cost& cost, DType dtype, double written_bytes = 0) const;
+  std::string bound(const Cost& cost, DType dtype, double written_bytes = 0) const;
 
   std::string json_line() const;
   static Result<Ceilings> from_json(const std::string& text);

@@ -20,17 +20,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double process_cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// OpenMP's threads spin between parallel regions, so an undisturbed round uses (threads x wall) of
-// CPU time. Less means that another process had a core. Contestants with their own threads and
-// short rounds blur it: 90 %.
-constexpr double kUndisturbed = 0.90;
-
 // Calls of one sample, so that the clock's resolution and cost vanish.
 int64_t calls_per_sample(const Contestant& contestant, const TimingOptions& options,
                          int64_t& call) {
@@ -50,6 +39,12 @@ double sample_us(const Contestant& contestant, int64_t calls, const TimingOption
 }
 
 }  // namespace
+
+double process_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 double quantile(std::vector<double> samples, double q) {
   if (samples.empty()) return 0;

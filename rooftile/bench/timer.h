@@ -47,6 +47,12 @@ Race race(const std::vector<Contestant>& contestants, const TimingOptions& optio
 // Linear between order statistics; 0 for no samples.
 double quantile(std::vector<double> samples, double q);
 
+// Processor time of all threads of this process. OpenMP's threads spin between regions, so work
+// that has the cores to itself uses about (threads x wall time); less than kUndisturbed of that
+// means that another process ran.
+double process_cpu_seconds();
+inline constexpr double kUndisturbed = 0.90;  // libraries with threads of their own blur it
+
 // Reads `bytes` of memory that nothing else uses, with all threads.
 void sweep_caches(int64_t bytes);
 

@@ -50,16 +50,35 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> shape, const TensorLayo
   }
   span_bytes_ = numel_ == 0 ? 0 : (last + 1) * item;
 
-  const int64_t shift = layout.padded ? align : 0;  // a padded tensor starts off the cache line
-  total_bytes_ = round_up(kGuardBytes + shift + span_bytes_ + kGuardBytes, 64);
+  // A padded tensor starts off the cache line.
+  data_offset_ = kGuardBytes + (layout.padded ? align : 0);
+  total_bytes_ = round_up(data_offset_ + span_bytes_ + kGuardBytes, 64);
+  allocate();
+  std::memset(memory_.get(), static_cast<int>(kGuardByte), static_cast<size_t>(total_bytes_));
+}
+
+void HostTensor::allocate() {
   const bool huge = total_bytes_ >= 2 * kHugePage;
   const int64_t alignment = huge ? kHugePage : 64;
   const auto bytes = static_cast<size_t>(round_up(total_bytes_, alignment));
   memory_.reset(static_cast<std::byte*>(std::aligned_alloc(static_cast<size_t>(alignment), bytes)));
   if (memory_ == nullptr) std::abort();  // a test machine without the memory for its own tensors
   if (huge) madvise(memory_.get(), bytes, MADV_HUGEPAGE);
-  std::memset(memory_.get(), static_cast<int>(kGuardByte), bytes);
-  data_ = memory_.get() + kGuardBytes + shift;
+  data_ = memory_.get() + data_offset_;
+}
+
+HostTensor HostTensor::clone() const {
+  HostTensor copy;
+  copy.dtype_ = dtype_;
+  copy.shape_ = shape_;
+  copy.strides_ = strides_;
+  copy.numel_ = numel_;
+  copy.span_bytes_ = span_bytes_;
+  copy.data_offset_ = data_offset_;
+  copy.total_bytes_ = total_bytes_;
+  copy.allocate();
+  std::memcpy(copy.memory_.get(), memory_.get(), static_cast<size_t>(total_bytes_));
+  return copy;
 }
 
 TensorView HostTensor::view() const {

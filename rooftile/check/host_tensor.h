@@ -33,6 +33,8 @@ class HostTensor {
   HostTensor() = default;
   HostTensor(DType dtype, std::vector<int64_t> shape, const TensorLayout& layout = {});
 
+  HostTensor clone() const;  // the same layout, bytes and all
+
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const { return numel_; }
@@ -53,13 +55,15 @@ class HostTensor {
   struct Free {
     void operator()(std::byte* memory) const;
   };
+  void allocate();
   template <class Fn>
   void for_each_row(const Fn& fn) const;  // fn(index of the row's first element, its address)
 
   DType dtype_ = DType::kF32;
   std::vector<int64_t> shape_, strides_;
   int64_t numel_ = 0;
-  int64_t span_bytes_ = 0;  // from the first element to the end of the last
+  int64_t span_bytes_ = 0;   // from the first element to the end of the last
+  int64_t data_offset_ = 0;  // of the first element in the memory
   int64_t total_bytes_ = 0;
   std::unique_ptr<std::byte, Free> memory_;
   std::byte* data_ = nullptr;

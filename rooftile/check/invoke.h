@@ -11,6 +11,8 @@
 #include "rooftile/check/host_tensor.h"
 #include "rooftile/compile/kernel.h"
 #include "rooftile/ops/op_def.h"
+#include "rooftile/runtime/call.h"
+#include "rooftile/runtime/cpu/pack.h"
 
 namespace rooftile::check {
 
@@ -27,19 +29,19 @@ struct Arguments {
 // as the contract admits; otherwise compact and aligned to a cache line.
 Arguments place(const OpDef& op, const RefCall& call, bool padded);
 
-// A launcher with its arguments bound: call() costs what a caller in C would pay.
+// A launcher with its arguments bound: call() costs what a C++ caller pays.
 class BoundCall {
  public:
+  // The arguments must outlive the call. Operands that the kernel wants packed are packed here.
   static Result<BoundCall> bind(const CompiledKernel& kernel, Arguments& arguments);
-  BoundCall(BoundCall&&) noexcept;
-  BoundCall& operator=(BoundCall&&) noexcept;
-  ~BoundCall();
   Status call() const;  // the launcher's own Diag if it refuses
 
  private:
-  struct State;
-  explicit BoundCall(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  BoundCall() = default;
+  TVMFFISafeCall launch_ = nullptr;
+  std::vector<TensorView> tensors_;
+  std::vector<PackedTensor> packed_;
+  std::vector<Scalar> scalars_;
 };
 
 }  // namespace rooftile::check

@@ -2,7 +2,6 @@
 #include "rooftile/cli/output.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -27,8 +26,7 @@ size_t width(const std::string& text) {
 }
 
 bool is_number(const std::string& cell) {
-  const size_t at = !cell.empty() && (cell[0] == '-' || cell[0] == '+') ? 1 : 0;
-  return at < cell.size() && std::isdigit(static_cast<unsigned char>(cell[at])) != 0;
+  return !cell.empty() && cell.find_first_not_of("0123456789.,+-%") == std::string::npos;
 }
 
 }  // namespace

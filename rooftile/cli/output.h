@@ -33,7 +33,7 @@ class Output {
   bool failed_ = false;
 };
 
-// Rows of cells as aligned columns: left, or right for cells that start like a number.
+// Rows of cells as aligned columns: left, or right for numbers.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);

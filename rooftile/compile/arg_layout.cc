@@ -62,7 +62,8 @@ Result<ArgLayout> arg_layout(const ir::Program& program) {
       for (const Expr& bound : {scalar.min, scalar.max})
         RT_RETURN_IF_ERROR(check(bound, "the range of `" + scalar.name + "`"));
   for (const ir::Clause& clause : program.clauses)
-    for (const Expr& part : {clause.condition, clause.lo, clause.hi, clause.used_unit, clause.except})
+    for (const Expr& part :
+         {clause.condition, clause.lo, clause.hi, clause.used_unit, clause.except})
       RT_RETURN_IF_ERROR(check(part, "the contract (" + clause.why + ")"));
 
   for (const ir::TensorParam& tensor : program.tensors) {

@@ -60,21 +60,24 @@ Status check_counts(const OpDef& op, const OpArgs& args) {
   return {};
 }
 
-// Kernels and schedules are chosen by shape, so the shapes must make sense before that; the launcher checks the rest.
-// Only a schedule of the caller's own may ask for tensors in another form.
-Status check_shapes(const OpDef& op, const Config& config, const OpArgs& args, const CallOptions& options) {
+// Kernels and schedules are chosen by shape, so the shapes must make sense before that; the
+// launcher checks the rest. Only a schedule of the caller's own may ask for tensors in another
+// form.
+Status check_shapes(const OpDef& op, const Config& config, const OpArgs& args,
+                    const CallOptions& options) {
   for (size_t i = 0; i < op.args.size(); ++i) {
     const ArgDef& arg = op.args[i];
     const TensorView& view = args.tensors[i];
     if (!config.has(arg.name)) continue;
     if (view.rank != static_cast<int>(arg.shape.size()) && options.schedule == nullptr)
-      return usage(op, ErrorCode::kRank, "`" + arg.name + "` has the wrong number of dimensions", arg.name,
-                   "rank " + std::to_string(view.rank), "rank " + std::to_string(arg.shape.size()));
+      return usage(op, ErrorCode::kRank, "`" + arg.name + "` has the wrong number of dimensions",
+                   arg.name, "rank " + std::to_string(view.rank),
+                   "rank " + std::to_string(arg.shape.size()));
     for (int axis = 0; axis < view.rank; ++axis)
       if (view.shape[static_cast<size_t>(axis)] < 0)
         return usage(op, ErrorCode::kExtent, "`" + arg.name + "` has a negative extent", arg.name,
-                     arg.name + ".shape[" + std::to_string(axis) + "] = " +
-                         std::to_string(view.shape[static_cast<size_t>(axis)]),
+                     arg.name + ".shape[" + std::to_string(axis) +
+                         "] = " + std::to_string(view.shape[static_cast<size_t>(axis)]),
                      "0 or more");
   }
   return {};

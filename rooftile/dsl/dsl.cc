@@ -54,6 +54,7 @@ Tile Kernel::placeholder(std::vector<Expr> shape, DType dtype, Where where) {
 }
 
 void Kernel::set_label(const Tile& tile, std::string label, Where where) {
+  if (program_.node(tile.id()).label == label) return;
   if (!labels_.insert(label).second)
     fail(ErrorCode::kIrStructure, "two nodes are labelled `" + label + "`", where, "",
          "labels are unique, a schedule refers to nodes by them", "give one of them another label");
@@ -88,7 +89,7 @@ Index Kernel::tile_param(std::string_view name) {
 Tensor Kernel::workspace(std::string name, DType dtype, std::vector<Expr> shape, Where where) {
   if (has(name))
     fail(ErrorCode::kIrStructure, "workspace `" + name + "` has the name of another tensor", where,
-         name, "a name of its own");
+         name, "a name of its own", "rename the workspace");
   ir::TensorParam param;
   param.name = name;
   param.dtype = dtype;
@@ -169,7 +170,8 @@ std::vector<Tile> Kernel::loop(std::string var, const Expr& begin, const Expr& e
   node.step = step;
   for (Tile& tile : init) {
     if (!tile.valid()) {
-      fail(ErrorCode::kIrStructure, "loop `" + var + "` carries an empty tile", where);
+      fail(ErrorCode::kIrStructure, "loop `" + var + "` carries an empty tile", where, "Tile()",
+           "a tile that a kernel made", "start from zeros() or full()");
       tile = placeholder({}, DType::kF32, where);
     }
     node.operands.push_back(tile.id());
@@ -193,7 +195,8 @@ std::vector<Tile> Kernel::loop(std::string var, const Expr& begin, const Expr& e
     if (next.size() != init.size()) {
       fail(ErrorCode::kIrStructure,
            "loop `" + var + "` returns another number of tiles than it carries", where,
-           std::to_string(next.size()), std::to_string(init.size()));
+           std::to_string(next.size()), std::to_string(init.size()),
+           "return the next value of each carried tile, in order");
       next.resize(init.size());
     }
     for (size_t i = 0; i < next.size(); ++i) {
@@ -245,7 +248,8 @@ void Kernel::tiles_node(std::vector<Axis> axes, const TilesBody& body, Where whe
   if (axes.empty() || (body.num_indices != 0 && body.num_indices != axes.size()))
     return fail(ErrorCode::kIrStructure, "the body of tiles() takes another number of indices",
                 where, std::to_string(body.num_indices) + " parameters",
-                std::to_string(axes.size()) + " axes");
+                std::to_string(axes.size()) + " axes",
+                "take one Index for each axis, or one std::vector<Index>");
   Node node;
   node.op = Op::kTiles;
   std::vector<Index> indices;

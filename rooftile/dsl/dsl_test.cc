@@ -177,7 +177,7 @@ const std::vector<Mistake>& mistakes() {
       {"StoreOfIntegersToFloats", [](V v) { v.k.store(v.k["out"](v.row, all), v.i()); }, kType,
        "store to `out` of a tile of another dtype", "i32"},
       {"StoreOfEmptyTile", [](V v) { v.k.store(v.k["out"](v.row, all), Tile()); }, kStructure,
-       "store of an empty tile", ""},
+       "store of an empty tile", "Tile()"},
       {"IntegersOfTwoDtypes", [](V v) { v.i() + v.u(); }, kType,
        "operands of `add` differ in integer dtype", "i32[H], u32[H]"},
       {"BoolArithmetic", [](V v) { (v.f() > 0.0) + 1; }, kType, "operands of `add` are bools",
@@ -259,6 +259,8 @@ TEST_P(DslMistake, IsReportedWithItsLine) {
   EXPECT_EQ(diag.message, mistake.message);
   EXPECT_EQ(diag.found, mistake.found);
   EXPECT_EQ(diag.subject, "demo");
+  EXPECT_FALSE(diag.expected.empty());
+  EXPECT_FALSE(diag.fix.empty());
   EXPECT_THAT(diag.at.str(), HasSubstr("dsl_test.cc:"));
 }
 

@@ -25,7 +25,8 @@ bool is_new_axis(const DimArg& arg) { return std::holds_alternative<NewAxis>(arg
 const ir::TensorParam* Kernel::region_tensor(const Region& region, Where where) {
   const ir::TensorParam* tensor = program_.tensor(region.tensor);
   if (tensor == nullptr) {
-    fail(ErrorCode::kIrStructure, "no tensor is called `" + region.tensor + "`", where);
+    fail(ErrorCode::kIrStructure, "no tensor is called `" + region.tensor + "`", where,
+         region.tensor, "a tensor of this kernel", "take it from k[...] or k.workspace(...)");
     return nullptr;
   }
   const auto num_new = std::count_if(region.dims.begin(), region.dims.end(), is_new_axis);
@@ -44,7 +45,8 @@ bool Kernel::check_index_tile(const Region& region, size_t position, const Tile&
   const Tile& index = std::get<Tile>(region.dims[position]);
   const std::string what = "index " + std::to_string(position) + " of `" + region.tensor + "`";
   if (!index.valid()) {
-    fail(ErrorCode::kIrStructure, what + " is an empty tile", where);
+    fail(ErrorCode::kIrStructure, what + " is an empty tile", where, "Tile()",
+         "a rank-1 integer tile", "load the indices first");
     return false;
   }
   if (index.shape().size() != 1 || !ir::is_integer(index.dtype())) {
@@ -56,7 +58,7 @@ bool Kernel::check_index_tile(const Region& region, size_t position, const Tile&
   if (first.valid() && !index.shape()[0].same_as(first.shape()[0])) {
     fail(ErrorCode::kIrType,
          "index tiles of `" + region.tensor + "` walk together but differ in length", where,
-         index.shape()[0].str(), first.shape()[0].str());
+         index.shape()[0].str(), first.shape()[0].str(), "load both over the same range");
     return false;
   }
   return true;
@@ -117,7 +119,9 @@ void Kernel::store_add(const Region& region, const Tile& value, Where where) {
 void Kernel::store_node(const Region& region, Tile value, ir::StoreMode mode, Where where) {
   auto addressed = resolve_region(region, where);
   if (!addressed) return;
-  if (!value.valid()) return fail(ErrorCode::kIrStructure, "store of an empty tile", where);
+  if (!value.valid())
+    return fail(ErrorCode::kIrStructure, "store of an empty tile", where, "Tile()",
+                "a tile that a kernel made", "assign the tile before storing it");
   const ir::TensorParam& tensor = *program_.tensor(region.tensor);
   if (tensor.role == ir::Role::kIn)
     return fail(ErrorCode::kIrStructure, "store to the input `" + tensor.name + "`", where,

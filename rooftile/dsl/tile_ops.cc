@@ -38,7 +38,8 @@ bool all_valid(std::string_view what, std::initializer_list<const Tile*> tiles, 
   for (const Tile* t : tiles) {
     if (t->valid()) continue;
     if (kernel != nullptr)
-      kernel->fail(ErrorCode::kIrStructure, std::string(what) + " of an empty tile", where);
+      kernel->fail(ErrorCode::kIrStructure, std::string(what) + " of an empty tile", where,
+                   "Tile()", "a tile that a kernel made", "assign the tile before using it");
     return false;
   }
   return true;
@@ -234,7 +235,7 @@ Tile Tile::t(Where where) const {
   node.shape = shape();
   if (node.shape.size() != 2) {
     kernel_->fail(ErrorCode::kIrType, "transpose of a tile that is not a matrix", where,
-                  type_of(*this), "rank 2");
+                  type_of(*this), "rank 2", "load it with new_axis to give it a second axis");
     return *this;
   }
   std::swap(node.shape[0], node.shape[1]);
@@ -258,7 +259,8 @@ bool prepare_fold(std::string_view what, ir::ReduceKind kind, Tile& x, int& axis
     k.fail(ErrorCode::kIrType, std::string(what) + " over an axis that the tile does not have",
            where, "axis " + std::to_string(axis) + " of " + type_of(x),
            rank == 0 ? "a tile of rank 1 or more"
-                     : "-" + std::to_string(rank) + " <= axis < " + std::to_string(rank));
+                     : "-" + std::to_string(rank) + " <= axis < " + std::to_string(rank),
+           "axes count from 0, or from -1 at the end");
     return false;
   }
   if (axis < 0) axis += rank;
@@ -295,7 +297,8 @@ Tile scan(ir::ReduceKind kind, const Tile& x, int axis, Where where) {
   Tile operand = x;
   if (kind != ir::ReduceKind::kSum && kind != ir::ReduceKind::kMax) {
     x.kernel()->fail(ErrorCode::kIrType, "scan of this kind does not exist", where,
-                     std::string(ir::reduce_name(kind)), "sum or max");
+                     std::string(ir::reduce_name(kind)), "sum or max",
+                     "negate the tile to scan minima");
     return x;
   }
   if (!prepare_fold("scan", kind, operand, axis, where)) return x;
@@ -321,7 +324,8 @@ Tile mma_node(const Tile& a, const Tile& b, const Tile* acc, std::string label, 
   const ir::Shape as = a.shape(), bs = b.shape();
   if (as.size() != 2 || bs.size() != 2) {
     k.fail(ErrorCode::kIrType, "operands of mma are not matrices", where,
-           type_of(a) + " x " + type_of(b), "[M, K] x [K, N]");
+           type_of(a) + " x " + type_of(b), "[M, K] x [K, N]",
+           "load a vector with range(i, 1) or new_axis to make it a matrix");
     return acc != nullptr ? *acc : k.placeholder({1, 1}, DType::kF32, where);
   }
   Node node;
@@ -343,7 +347,8 @@ Tile mma_node(const Tile& a, const Tile& b, const Tile* acc, std::string label, 
   if (acc != nullptr) {
     if (acc->dtype() != node.dtype || !ir::same_shape(acc->shape(), node.shape))
       k.fail(ErrorCode::kIrType, "the accumulator of mma has another type than the product", where,
-             type_of(*acc), ir::type_str(node.dtype, node.shape));
+             type_of(*acc), ir::type_str(node.dtype, node.shape),
+             "start from full() in the shape and dtype of the product");
     node.operands.push_back(acc->id());
   }
   return k.add_node(std::move(node), where);
@@ -364,7 +369,7 @@ Tile philox(const Tile& counter, const Tile& seed, const Tile& offset, Where whe
   Kernel& k = *counter.kernel();
   if (counter.dtype() != DType::kI32 && counter.dtype() != DType::kI64)
     k.fail(ErrorCode::kIrType, "the counter of philox is not an i32 or i64 tile", where,
-           type_of(counter), "i32 or i64");
+           type_of(counter), "i32 or i64", "convert it with .to(DType::kI64)");
   if (!is_index(seed) || !is_index(offset))
     k.fail(ErrorCode::kIrType, "seed and offset of philox are rank-0 i64 tiles", where,
            type_of(seed) + ", " + type_of(offset), "i64[], i64[]", "use index(int_attr(...))");

@@ -162,8 +162,8 @@ struct Clause {
   Expr condition;      // kCondition
   std::string tensor;  // the index tensor
   Expr lo, hi;         // kIndexRange: lo <= t[...] < hi;  kFirstIs / kLastIs: == lo
-  // kIndexRange of a matrix: only the first ceil(used[r] / used_unit) entries of row r count; the rest may hold
-  // anything (a block table behind a sequence's last page). "": all of them.
+  // kIndexRange of a matrix: only the first ceil(used[r] / used_unit) entries of row r count; the
+  // rest may hold anything (a block table behind a sequence's last page). "": all of them.
   std::string used;
   Expr used_unit = 1;
   bool has_except = false;

@@ -114,6 +114,9 @@ class Verifier {
           (t->role != Role::kIn && t->role != Role::kWorkspace))
         return fail(node, "index load from `" + expr.name() + "` in the " + what, expr.name(),
                     "an integer input tensor or workspace");
+      if (t->role == Role::kWorkspace && tensors_written_.count(t->name) == 0)
+        return fail(node, "workspace `" + t->name + "` is read before it is written",
+                    "no store before this index load", "a store in an earlier phase");
       if (t->shape.size() != expr.args().size())
         return fail(node, "index load from `" + expr.name() + "` has the wrong number of indices",
                     std::to_string(expr.args().size()), std::to_string(t->shape.size()));

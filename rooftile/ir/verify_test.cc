@@ -68,6 +68,10 @@ const std::vector<Broken>& broken_programs() {
        "index load from `x` in the expression"},
       {"IndexLoadOfWrongRank", in_tiles("%1 = index ids[0, 0] : i64[]\n"),
        "index load from `ids` has the wrong number of indices"},
+      {"IndexLoadOfUnwrittenWorkspace",
+       kHead +
+           "tensor o : i32[N] workspace align 64\n%0 tiles i = N {\n%1 = index o[i] : i64[]\n}\n",
+       "workspace `o` is read before it is written"},
       // levels and phases
       {"NestedTiles", in_tiles("%1 tiles j = 4 {\n}\n"), "parallel space inside another region"},
       {"LoadAtTopLevel", kHead + "%0 = load x[0, 0] : f32[]\n",

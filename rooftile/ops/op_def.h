@@ -137,8 +137,10 @@ class OpDef {
   // The same, with one marker value admitted although it lies outside: lo <= t[...] < hi or t[...]
   // == except.
   OpDef& index_range_or(std::string tensor, Expr lo, Expr hi, Expr except, std::string why);
-  // The same for the entries in use: the first ceil(used[r] / unit) of each row r of a matrix. The others are not read.
-  OpDef& index_range_used(std::string tensor, Expr lo, Expr hi, std::string used, Expr unit, std::string why);
+  // The same for the entries in use: the first ceil(used[r] / unit) of each row r of a matrix. The
+  // others are not read.
+  OpDef& index_range_used(std::string tensor, Expr lo, Expr hi, std::string used, Expr unit,
+                          std::string why);
   OpDef& non_decreasing(std::string tensor, std::string why);
   OpDef& first_is(std::string tensor, Expr value, std::string why);
   OpDef& last_is(std::string tensor, Expr value, std::string why);

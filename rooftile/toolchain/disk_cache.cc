@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
@@ -113,18 +112,38 @@ std::vector<std::string> sorted(std::vector<std::string> flags) {
   return flags;
 }
 
-nlohmann::json describe(const ObjectInputs& inputs, const std::string& object_name,
-                        const std::string& object_hash, size_t object_bytes, double compile_ms) {
-  return {{"schema", kSchemaVersion},
-          {"object", object_name},
-          {"object_sha256", object_hash},
-          {"object_bytes", object_bytes},
-          {"text_sha256", sha256_hex(inputs.text)},
-          {"text_bytes", inputs.text.size()},
-          {"flags", sorted(inputs.flags)},
-          {"compiler", inputs.compiler},
-          {"target", inputs.target},
-          {"compile_ms", compile_ms}};
+// The description: one field a line, all of it determined by the inputs and the object, so that
+// checking it is comparing it.
+constexpr std::string_view kHashField = "object-sha256 ";
+
+std::string object_name(const std::string& key, const std::string& object_hash) {
+  return key + "-" + object_hash.substr(0, 16) + ".so";
+}
+
+std::string describe(const ObjectInputs& inputs, const std::string& key,
+                     const std::string& object_hash, size_t object_bytes) {
+  std::string out = "rooftile-object " + std::to_string(kSchemaVersion) + "\n";
+  const auto field = [&out](std::string_view name, const std::string& value) {
+    out += std::string(name) + value + "\n";
+  };
+  field(kHashField, object_hash);
+  field("object-bytes ", std::to_string(object_bytes));
+  field("object ", object_name(key, object_hash));
+  field("text-sha256 ", sha256_hex(inputs.text));
+  field("text-bytes ", std::to_string(inputs.text.size()));
+  field("compiler ", inputs.compiler);
+  field("target ", inputs.target);
+  for (const std::string& flag : sorted(inputs.flags)) field("flag ", flag);
+  return out;
+}
+
+std::string hash_in(const std::string& meta) {
+  constexpr size_t kHexDigits = 64;
+  const size_t at = meta.find(kHashField);
+  if (at == std::string::npos) return "";
+  std::string hash = meta.substr(at + kHashField.size(), kHexDigits);
+  const bool is_hex = hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_hex && hash.size() == kHexDigits ? hash : "";
 }
 
 // The entry, if it is there and sound: the description says what is asked for, the text is the
@@ -132,24 +151,15 @@ nlohmann::json describe(const ObjectInputs& inputs, const std::string& object_na
 std::optional<CachedObject> find_sound(const std::string& dir, const ObjectInputs& inputs,
                                        const std::string& key) {
   const std::string stem = dir + "/" + key;
-  const std::optional<std::string> meta_text = read_file(stem + ".json");
-  if (!meta_text) return std::nullopt;
-  const nlohmann::json meta =
-      nlohmann::json::parse(*meta_text, nullptr, /*allow_exceptions=*/false);
-  if (!meta.is_object()) return std::nullopt;
-  const auto string_at = [&meta](const char* field) {
-    const auto it = meta.find(field);
-    return it != meta.end() && it->is_string() ? it->get<std::string>() : std::string();
-  };
-  const std::string hash = string_at("object_sha256"), name = string_at("object");
-  if (name != key + "-" + hash.substr(0, 16) + ".so") return std::nullopt;
-  const std::optional<std::string> object = read_file(dir + "/" + name);
+  const std::optional<std::string> meta = read_file(stem + ".meta");
+  const std::string hash = meta ? hash_in(*meta) : "";
+  if (hash.empty()) return std::nullopt;
+  const std::string path = dir + "/" + object_name(key, hash);
+  const std::optional<std::string> object = read_file(path);
   if (!object || sha256_hex(*object) != hash) return std::nullopt;
+  if (*meta != describe(inputs, key, hash, object->size())) return std::nullopt;
   if (read_file(stem + ".cc") != inputs.text) return std::nullopt;
-  nlohmann::json expected = describe(inputs, name, hash, object->size(), 0);
-  expected["compile_ms"] = meta.value("compile_ms", nlohmann::json(0));
-  if (meta != expected) return std::nullopt;
-  return CachedObject{.path = dir + "/" + name,
+  return CachedObject{.path = path,
                       .text_path = stem + ".cc",
                       .from_cache = true,
                       .compile_ms = 0,
@@ -184,18 +194,18 @@ Result<CachedObject> build(const std::string& dir, const ObjectInputs& inputs,
   if (!bytes) return cache_error(object, "the builder left no object", std::strerror(errno), "");
 
   CachedObject out{object, "", false, elapsed.count(), work};
-  const std::string hash = sha256_hex(*bytes), name = key + "-" + hash.substr(0, 16) + ".so";
-  const std::string meta =
-      describe(inputs, name, hash, bytes->size(), elapsed.count()).dump(2) + "\n";
+  const std::string hash = sha256_hex(*bytes);
+  const std::string published = dir + "/" + object_name(key, hash);
+  const std::string meta = describe(inputs, key, hash, bytes->size());
   const std::string stem = dir + "/" + key;
   if (!sync_file(object) || !write_synced(work->file("text"), inputs.text) ||
       !write_synced(work->file("meta"), meta) || !rename_into(work->file("text"), stem + ".cc"))
     return out;
   out.text_path = stem + ".cc";
-  if (!rename_into(object, dir + "/" + name)) return out;
-  out.path = dir + "/" + name;
+  if (!rename_into(object, published)) return out;
+  out.path = published;
   out.keep_alive = nullptr;
-  rename_into(work->file("meta"), stem + ".json");  // if this fails, the next process builds again
+  rename_into(work->file("meta"), stem + ".meta");  // if this fails, the next process builds again
   return out;
 }
 

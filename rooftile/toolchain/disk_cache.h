@@ -4,11 +4,11 @@
 // The key is the SHA-256 of everything the object depends on. An entry is three files:
 //   <key>.cc            the exact text
 //   <key>-<hash>.so     the object, its name carrying the start of its own SHA-256
-//   <key>.json          written last: sizes, hashes, compiler, target, flags; the entry exists when
+//   <key>.meta          written last: sizes, hashes, compiler, target, flags; the entry exists when
 //   this does
 // Every file is written aside, synced and renamed into place, and never changed afterwards. There
 // are no locks, so none can go stale: processes that build the same key at once all succeed, and
-// whichever .json lands last names an object that is there. A read checks every hash; damage of any
+// whichever .meta lands last names an object that is there. A read checks every hash; damage of any
 // kind is a miss, and the entry is built again.
 #pragma once
 

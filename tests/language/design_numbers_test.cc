@@ -163,6 +163,43 @@ TEST(DesignNumbers, SpeculativeReferenceIsExactWhateverIsRepaired) {
     }
 }
 
+// Lengths 0, 1, whole pages and part of one; more pieces than work, and one piece.
+TEST(DesignNumbers, PagedDecodeCutsTheListAnywhere) {
+  const int64_t B = 5, Hkv = 2, G = 2, D = 8, PAGE = 4, P = 9;
+  const std::vector<int64_t> lens = {5, 0, 11, 1, 8};
+  NdArray table = integers({3, 0, 0, 0, 0, 0, 7, 1, 5, 2, 0, 0, 8, 4, 0});
+  table.data[1] = 6;
+  table.shape = {B, 3};
+  const NdArray q = random_array({B, Hkv, G, D}, 1, 4);
+  const NdArray k = random_array({P, PAGE, Hkv, D}, 2, 4), v = random_array({P, PAGE, Hkv, D}, 3);
+  for (int64_t pieces : {1, 3, 40}) {
+    ir::InterpTensors t = {{"q", q}, {"k", k}, {"v", v}, {"table", table}};
+    t["lens"] = integers({5, 0, 11, 1, 8});
+    run(decode(), {{"UNIT", 2}, {"PIECES", pieces}}, {{"softmax_scale", 0.5}}, t);
+    for (int64_t b = 0; b < B; ++b)
+      for (int64_t h = 0; h < Hkv; ++h)
+        for (int64_t g = 0; g < G; ++g) {
+          std::vector<double> weights, o(static_cast<size_t>(D), 0.0);
+          double sum = 0;
+          const int64_t length = lens[static_cast<size_t>(b)];
+          auto slot = [&](int64_t j) { return static_cast<int64_t>(table({b, j / PAGE})); };
+          for (int64_t j = 0; j < length; ++j) {
+            double s = 0;
+            for (int64_t d = 0; d < D; ++d) s += q({b, h, g, d}) * k({slot(j), j % PAGE, h, d});
+            weights.push_back(std::exp(0.5 * s));
+            sum += weights.back();
+          }
+          for (int64_t j = 0; j < length; ++j)
+            for (int64_t d = 0; d < D; ++d)
+              o[static_cast<size_t>(d)] +=
+                  weights[static_cast<size_t>(j)] / sum * v({slot(j), j % PAGE, h, d});
+          for (int64_t d = 0; d < D; ++d)
+            ASSERT_NEAR(t["out"]({b, h, g, d}), o[static_cast<size_t>(d)], 1e-11)
+                << "request " << b << ", pieces " << pieces;
+        }
+  }
+}
+
 TEST(DesignNumbers, MoeWithEmptyExpertsAndShortGroups) {
   const int64_t N = 6, K = 5;
   ir::InterpTensors t = {{"x", random_array({4, K}, 1)},

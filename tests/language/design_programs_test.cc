@@ -19,23 +19,13 @@ using namespace design_test;
 
 TEST(DesignPrograms, BuildVerifyAndRoundTrip) {
   for (const Result<ir::Program>& program :
-       {gemm(), attention(false), attention(true), moe(), int4(), softmax()}) {
+       {gemm(), attention(false), attention(true), decode(), moe(), int4(), softmax()}) {
     ASSERT_TRUE(program.ok()) << program.diag().str();
     const std::string text = ir::print(*program);
     const Result<ir::Program> again = ir::parse(text);
     ASSERT_TRUE(again.ok()) << again.diag().str() << "\n" << text;
     EXPECT_EQ(ir::print(*again), text);
   }
-}
-
-// G9 of the page. When this fails because the language has grown, move decode() to the list above
-// and strike the row.
-TEST(DesignPrograms, PlanComputedByTheKernelWaitsForG9) {
-  const Result<ir::Program> program = decode();
-  ASSERT_FALSE(program.ok());
-  EXPECT_EQ(program.diag().code, ErrorCode::kIrStructure) << program.diag().str();
-  EXPECT_NE(program.diag().message.find("index load from `first`"), std::string::npos)
-      << program.diag().str();
 }
 
 // Every label in a schedule of the page is a label, a tensor, a loop or an axis of its program: the
@@ -50,6 +40,7 @@ TEST(DesignPrograms, SchedulesNameWhatExists) {
                                    {gemm(), gpu::design::gemm_swap(16)},
                                    {attention(false), gpu::design::attention_d128(false)},
                                    {attention(true), gpu::design::attention_d128(true)},
+                                   {decode(), gpu::design::paged_decode()},
                                    {moe(), gpu::design::moe_gemm()},
                                    {int4(), gpu::design::int4_gemm(16)},
                                    {softmax(), gpu::design::softmax_long()}};

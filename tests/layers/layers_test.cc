@@ -78,7 +78,7 @@ TEST(Layers, ThisTreeKeepsThem) {
   EXPECT_EQ(out.exit_code, 0) << out.text;
 }
 
-TEST(Format, ThisTreeIsFormatted) {
+TEST(SourceFormat, ThisTreeIsFormatted) {
   const ChildOutput out = *run_child({ROOFTILE_SOURCE_DIR "/.ci/check_format.sh"});
   if (out.exit_code == 77) GTEST_SKIP() << out.text;
   EXPECT_EQ(out.exit_code, 0) << out.text;

@@ -39,7 +39,7 @@ bool build_once(const DiskCache& cache, const ObjectBuilder& builder) {
 }
 
 bool loop(const DiskCache& cache, const ObjectBuilder& builder, bool force_rebuild) {
-  const std::string meta = cache.dir() + "/" + subject_inputs().key() + ".json";
+  const std::string meta = cache.dir() + "/" + subject_inputs().key() + ".meta";
   for (const auto end = Clock::now() + milliseconds(1500); Clock::now() < end;) {
     std::error_code ignored;
     if (force_rebuild) std::filesystem::remove(meta, ignored);

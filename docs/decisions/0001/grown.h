@@ -20,8 +20,8 @@ Tile reshape(const Tile& x, std::vector<Expr> shape, RT_HERE);
 // kLoad and kStore.
 inline constexpr int kSkip = -1;
 
-// G9 an index load from an i32 workspace that an earlier phase, or the same parallel index before,
-// has written: Tensor::at on a workspace. No new node: a rule of the verifier.
+// G9 an index load from an i32 workspace that the same parallel index has written before. No new
+// node: a rule.
 
 // G4 a loop may say how two of its carried states join. Obligation: running the body over a range
 // equals running it over two halves, each from the initial state, and joining.

@@ -32,18 +32,19 @@ Status Emitter::place_packed_args() {
     diag.subject = program_.name;
     if (!load) {
       diag.code = ErrorCode::kSchedule;
-      diag.message = "the schedule `" + schedule_.name + "` places a load that the program does not have";
+      diag.message =
+          "the schedule `" + schedule_.name + "` places a load that the program does not have";
       diag.found = "`" + label + "`";
       diag.fix = "use the label of a load that feeds a product";
       return diag;
     }
     if (form == OperandForm::kPack) continue;
-    if (form != OperandForm::kPrepacked) {
+    if (form == OperandForm::kDirect) {
       diag.code = ErrorCode::kPlacement;
       diag.message = "an operand form that the CPU path does not have";
       diag.argument = label;
-      diag.found = form == OperandForm::kDirect ? "kDirect" : "kAhead";
-      diag.expected = "kPack or kPrepacked";
+      diag.found = "kDirect";
+      diag.expected = "kPack, kAhead or kPrepacked";
       diag.fix = "use kPack: the copy lands in the L2 cache";
       return diag;
     }
@@ -61,18 +62,24 @@ Status Emitter::place_packed_args() {
       packed_args_[load->name] = arg;
       for (ir::TensorParam& tensor : launched_.tensors) {
         if (tensor.name != load->name || tensor.shape.size() != 2) continue;
+        placed = true;
+        if (form == OperandForm::kAhead) {
+          ahead_[tensor.name] = *unit;
+          break;
+        }
         const Expr n = tensor.shape[arg.n_major ? 0 : 1], k = tensor.shape[arg.n_major ? 1 : 0];
         const int64_t g = info.per_word;
-        tensor.shape = {ceil_div(n, Expr(kPanelColumns)), ceil_div(k, Expr(kWordAlign * g)) * Expr(kWordAlign),
+        tensor.shape = {ceil_div(n, Expr(kPanelColumns)),
+                        ceil_div(k, Expr(kWordAlign * g)) * Expr(kWordAlign),
                         Expr(kPanelColumns * g)};
         tensor.dtype = info.word_dtype;
         tensor.align_bytes = 64;
-        placed = true;
       }
     }
     if (!placed) {
       diag.code = ErrorCode::kPlacement;
-      diag.message = "only the right operand of a product, a whole rank-2 tensor, can be packed ahead";
+      diag.message =
+          "only the right operand of a product, a whole rank-2 tensor, can be packed ahead";
       diag.argument = label;
       diag.fix = "use kPack";
       return diag;
@@ -81,15 +88,16 @@ Status Emitter::place_packed_args() {
   return {};
 }
 
-// Elements from one row of a buffer to the next. Rows are whole cache lines plus one, so that rows of a power of two
-// do not fall on the same cache sets.
+// Elements from one row of a buffer to the next. Rows are whole cache lines plus one, so that rows
+// of a power of two do not fall on the same cache sets.
 std::string Emitter::buffer_pitch(int buffer) const {
   const Buffer& b = plan_.buffers()[static_cast<size_t>(buffer)];
   if (b.extents.size() < 2 || b.extents.back().is_const(1)) return "1l";
   return "q_" + b.name;
 }
 
-// lay_out(n): byte offsets of every buffer inside a thread's scratch, and the sizes of the parts of the workspace.
+// lay_out(n): byte offsets of every buffer inside a thread's scratch, and the sizes of the parts of
+// the workspace.
 std::string Emitter::layout_text() {
   std::string s = "struct Layout {\n  i64 shared, thread;\n";
   Writer w;
@@ -103,6 +111,18 @@ std::string Emitter::layout_text() {
     for (const Expr& e : tensor.shape) bytes += " * imax(" + w.expr(e) + ", 0)";
     s += "  i64 w_" + tensor.name + ";\n";
     size_line("w_" + tensor.name, bytes, "shared");
+  }
+  for (const auto& [tensor_name, unit] : ahead_) {
+    const ir::TensorParam& tensor = *program_.tensor(tensor_name);
+    const PackedArg& arg = packed_args_.at(tensor_name);
+    const std::string n = w.expr(tensor.shape[arg.n_major ? 0 : 1]),
+                      k = w.expr(tensor.shape[arg.n_major ? 1 : 0]);
+    const std::string per = std::to_string(unit_info(unit).per_word),
+                      field = "ahead_" + tensor_name;
+    s += "  i64 at_" + field + ", " + field + "_panel;\n";
+    body += "  lay." + field + "_panel = (" + k + " + 16 * " + per + " - 1) / (16 * " + per +
+            ") * 16 * 32 + 16;\n";
+    size_line("at_" + field, "(" + n + " + 31) / 32 * lay." + field + "_panel * 4", "shared");
   }
   for (size_t i = 0; i < plan_.buffers().size(); ++i) {
     const Buffer& b = plan_.buffers()[i];
@@ -119,11 +139,16 @@ std::string Emitter::layout_text() {
       const int line = 64 / es;
       const std::string width = w.expr(b.extents.back());
       body += "  lay." + pitch + " = " +
-              (b.product ? "(" + width + " + 31) / 32 * 32 + 16" : "(" + width + " + " + std::to_string(line - 1) + ") / " + std::to_string(line) + " * " + std::to_string(line) + " + " + std::to_string(line)) + ";\n";
+              (b.product ? "(" + width + " + 31) / 32 * 32 + 16"
+                         : "(" + width + " + " + std::to_string(line - 1) + ") / " +
+                               std::to_string(line) + " * " + std::to_string(line) + " + " +
+                               std::to_string(line)) +
+              ";\n";
       elements = "lay." + pitch;
       for (size_t d = 0; d + 1 < b.extents.size(); ++d) {
         const std::string e = "imax(" + w.expr(b.extents[d]) + ", 0)";
-        elements += " * " + (d == 0 && (b.product || b.a_operand) ? "((" + e + " + 31) / 32 * 32)" : e);
+        elements +=
+            " * " + (d == 0 && (b.product || b.a_operand) ? "((" + e + " + 31) / 32 * 32)" : e);
       }
       elements += " + 128";
     }
@@ -140,37 +165,48 @@ std::string Emitter::layout_text() {
     s += "  i64 at_" + pack.name + ", " + pack.name + (pack.is_a ? "_pitch;\n" : "_panel;\n");
     if (pack.is_a) {
       body += "  lay." + pack.name + "_pitch = (" + k + " + 15) / 16 * 64 + 64;\n";
-      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * 32 * lay." + pack.name + "_pitch", "thread");
+      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * 32 * lay." + pack.name + "_pitch",
+                "thread");
     } else {
       body += "  lay." + pack.name + "_panel = (" + k + " + 15) / 16 * 16 * 32 + 16;\n";
-      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * lay." + pack.name + "_panel * 4", "thread");
+      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * lay." + pack.name + "_panel * 4",
+                "thread");
     }
   }
   s += "};\nAI i64 up64(i64 x) { return (x + 63) / 64 * 64; }\n";
   s += "static Layout lay_out(const i64* n) {\n";
   for (size_t i = 0; i < args_.num_dims + args_.num_int_attrs; ++i)
-    s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" + c_symbol(args_.ints[i]) + ";\n";
+    s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" +
+         c_symbol(args_.ints[i]) + ";\n";
   s += "  Layout lay = {};\n  i64 shared = 0, thread = 0;\n" + body +
        "  lay.shared = shared;\n  lay.thread = thread;\n  return lay;\n}\n";
   return s;
 }
 
 std::string Emitter::entry_text(const std::string& body) {
-  std::string s = "extern \"C\" i64 " + name_ + "_workspace(const i64* n) {\n  const Layout lay = lay_out(n);\n"
+  std::string s = "extern \"C\" i64 " + name_ +
+                  "_workspace(const i64* n) {\n  const Layout lay = lay_out(n);\n"
                   "  return lay.shared + omp_get_max_threads() * lay.thread + 64;\n}\n\n";
-  s += "extern \"C\" void " + name_ + "_run(void* const* t, const i64* n, const float* f, char* workspace) {\n"
+  s += "extern \"C\" void " + name_ +
+       "_run(void* const* t, const i64* n, const float* f, char* workspace) {\n"
        "  (void)t; (void)n; (void)f; (void)workspace;\n";
-  s += "  const Layout lay = lay_out(n);\n  const int threads = " + (schedule_.threads > 0 ? std::to_string(schedule_.threads) : std::string("omp_get_max_threads()")) + ";\n";
+  s += "  const Layout lay = lay_out(n);\n  const int threads = " +
+       (schedule_.threads > 0 ? std::to_string(schedule_.threads)
+                              : std::string("omp_get_max_threads()")) +
+       ";\n";
   for (size_t i = 0; i < args_.ints.size(); ++i)
-    s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" + c_symbol(args_.ints[i]) + ";\n";
+    s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" +
+         c_symbol(args_.ints[i]) + ";\n";
   for (size_t i = 0; i < args_.floats.size(); ++i)
-    s += "  const float a_" + args_.floats[i] + " = f[" + std::to_string(i) + "];\n  (void)a_" + args_.floats[i] + ";\n";
+    s += "  const float a_" + args_.floats[i] + " = f[" + std::to_string(i) + "];\n  (void)a_" +
+         args_.floats[i] + ";\n";
   size_t position = 0;
   for (const ir::TensorParam& tensor : launched_.tensors) {
     const std::string type = memory_type(tensor.dtype);
     const bool input = tensor.role == ir::Role::kIn;
     if (tensor.role == ir::Role::kWorkspace) {
-      s += "  " + type + "* const t_" + tensor.name + " = (" + type + "*)(workspace + lay.w_" + tensor.name + ");\n";
+      s += "  " + type + "* const t_" + tensor.name + " = (" + type + "*)(workspace + lay.w_" +
+           tensor.name + ");\n";
       std::string stride = "1l";
       for (size_t d = tensor.shape.size(); d-- > 0;) {
         Writer w;
@@ -180,18 +216,25 @@ std::string Emitter::entry_text(const std::string& body) {
       }
       continue;
     }
-    s += "  " + std::string(input ? "const " : "") + type + "* const t_" + tensor.name + " = (" + type + "*)t[" + std::to_string(position++) + "];\n";
+    s += "  " + std::string(input ? "const " : "") + type + "* const t_" + tensor.name + " = (" +
+         type + "*)t[" + std::to_string(position++) + "];\n";
     s += "  (void)t_" + tensor.name + ";\n";
     if (tensor.role == ir::Role::kOut || tensor.role == ir::Role::kInOut) {
       // Outputs larger than the caches keep bypass them: that saves reading them first.
       Writer w;
       std::string bytes = std::to_string(size_bytes(tensor.dtype)) + "l";
       for (const Expr& e : tensor.shape) bytes += " * " + w.expr(e);
-      s += "  const bool nt_" + tensor.name + " = " + bytes + " >= " + std::to_string(schedule_.nontemporal_bytes) + "l;\n  (void)nt_" + tensor.name + ";\n";
+      s += "  const bool nt_" + tensor.name + " = " + bytes +
+           " >= " + std::to_string(schedule_.nontemporal_bytes) + "l;\n  (void)nt_" + tensor.name +
+           ";\n";
     }
   }
   for (const Buffer& b : plan_.buffers())
-    if (b.extents.size() >= 2 && !b.extents.back().is_const(1)) s += "  const i64 q_" + b.name + " = lay.q_" + b.name + ";\n  (void)q_" + b.name + ";\n";
+    if (b.extents.size() >= 2 && !b.extents.back().is_const(1))
+      s += "  const i64 q_" + b.name + " = lay.q_" + b.name + ";\n  (void)q_" + b.name + ";\n";
+  for (const auto& [tensor, unit] : ahead_)
+    s += "  i32* const ahead_" + tensor + " = (i32*)(workspace + lay.at_ahead_" + tensor +
+         ");\n  const i64 ahead_" + tensor + "_panel = lay.ahead_" + tensor + "_panel;\n";
   for (const auto& [key, pack] : packs_) {
     const std::string field = pack.name + (pack.is_a ? "_pitch" : "_panel");
     s += "  const i64 " + field + " = lay." + field + ";\n  (void)" + field + ";\n";
@@ -206,7 +249,8 @@ Result<CpuKernelText> Emitter::run() {
   auto args = arg_layout(program_);
   if (!args.ok()) return args.diag();
   RT_RETURN_IF_ERROR(place_packed_args());
-  if (!packed_args_.empty()) {  // dims that only the packed tensor would have bound must come from elsewhere
+  // dims that only the packed tensor would have bound must come from elsewhere
+  if (!packed_args_.empty()) {
     auto packed = arg_layout(launched_);
     if (!packed.ok()) return packed.diag();
     args = packed;
@@ -229,10 +273,13 @@ Result<CpuKernelText> Emitter::run() {
 
   std::string scratch, leave;
   for (const Buffer& b : plan_.buffers())
-    scratch += "      " + memory_type(b.dtype) + "* const " + b.name + " = (" + memory_type(b.dtype) + "*)(scratch + lay.at_" + b.name + ");\n      (void)" + b.name + ";\n";
+    scratch += "      " + memory_type(b.dtype) + "* const " + b.name + " = (" +
+               memory_type(b.dtype) + "*)(scratch + lay.at_" + b.name + ");\n      (void)" +
+               b.name + ";\n";
   for (const auto& [key, pack] : packs_) {
     const std::string type = pack.is_a ? "char" : "i32";
-    scratch += "      " + type + "* const " + pack.name + " = (" + type + "*)(scratch + lay.at_" + pack.name + ");\n      (void)" + pack.name + ";\n";
+    scratch += "      " + type + "* const " + pack.name + " = (" + type + "*)(scratch + lay.at_" +
+               pack.name + ");\n      (void)" + pack.name + ";\n";
   }
   bool amx = false;
   for (MmaUnit unit : units_) amx |= unit_info(unit).amx;
@@ -245,7 +292,8 @@ Result<CpuKernelText> Emitter::run() {
   replace_line(&body, "@LEAVE@", leave);
 
   CpuKernelText out;
-  out.text = "// " + name_ + ": generated by Rooftile for " + target_.key() + "\n" + cpu_prelude(target_);
+  out.text =
+      "// " + name_ + ": generated by Rooftile for " + target_.key() + "\n" + cpu_prelude(target_);
   if (!units_.empty() || !packs_.empty()) out.text += packing_text();
   if (amx) out.text += amx_setup_text();
   for (MmaUnit unit : units_) out.text += mma_text(unit, target_, schedule_.prefetch_bytes);
@@ -254,12 +302,13 @@ Result<CpuKernelText> Emitter::run() {
   for (const auto& [key, pack] : packs_)
     out.scheduled += "packed operand " + pack.name + " for " + unit_info(pack.unit).name + "\n";
   out.program = launched_;
-  for (const auto& [tensor, arg] : packed_args_) out.packed.push_back(arg);
+  for (const auto& [tensor, arg] : packed_args_)
+    if (!ahead_.count(tensor)) out.packed.push_back(arg);
   return out;
 }
 
-Result<CpuKernelText> emit_cpu(const ir::Program& program, const std::string& name, const Schedule& schedule,
-                               const TargetInfo& target) {
+Result<CpuKernelText> emit_cpu(const ir::Program& program, const std::string& name,
+                               const Schedule& schedule, const TargetInfo& target) {
   return Emitter(program, name, schedule, target).run();
 }
 

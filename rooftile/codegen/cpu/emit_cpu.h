@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a tile program and a schedule to C++ text for the system compiler.
 //
-// The text follows the calling convention of compile/arg_layout.h. It has no includes: a prelude of vector types
-// and functions, packing routines and register-tile kernels for the products it needs, and <name>_run.
+// The text follows the calling convention of compile/arg_layout.h. It has no includes: a prelude of
+// vector types and functions, packing routines and register-tile kernels for the products it needs,
+// and <name>_run.
 //
 // What is decided here, by fixed rules (docs/decisions/0002-cpu-path.md):
-//   - which values live in scratch, which in local variables, and which are recomputed where they are used (plan.h);
+//   - which values live in scratch, which in local variables, and which are recomputed where they
+//   are used (plan.h);
 //   - which row loops are fused and which vector loops (passes) each has;
 //   - how each product is computed and how its operands are packed (mma.h).
 #pragma once
@@ -14,8 +16,9 @@
 #include <vector>
 
 #include "rooftile/base/diag.h"
+#include "rooftile/compile/schedule.h"
+#include "rooftile/compile/target.h"
 #include "rooftile/ir/ir.h"
-#include "rooftile/ops/op_def.h"
 
 namespace rooftile::codegen {
 
@@ -28,14 +31,15 @@ struct PackedArg {
 };
 
 struct CpuKernelText {
-  std::string scheduled;     // the placed program: buffers, row loops, passes, products
-  std::string text;          // C++ without includes
-  ir::Program program;       // as the launcher must check it: packed tensors have their packed shape
+  std::string scheduled;  // the placed program: buffers, row loops, passes, products
+  std::string text;       // C++ without includes
+  // as the launcher must check it: packed tensors have their packed shape
+  ir::Program program;
   std::vector<PackedArg> packed;
 };
 
 // `program` has its tile parameters already replaced by numbers.
-Result<CpuKernelText> emit_cpu(const ir::Program& program, const std::string& name, const Schedule& schedule,
-                               const TargetInfo& target);
+Result<CpuKernelText> emit_cpu(const ir::Program& program, const std::string& name,
+                               const Schedule& schedule, const TargetInfo& target);
 
 }  // namespace rooftile::codegen

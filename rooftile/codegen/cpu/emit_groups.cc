@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row groups: loops over the leading axes, numbers of the row, and vector passes over the last axis.
+// Row groups: loops over the leading axes, numbers of the row, and vector passes over the last
+// axis.
 //
-// A pass evaluates all its values before it stores any of them, so that an item that replaces a carried tile in
-// place cannot be seen by its neighbours. The vector loop is written twice: whole vectors, then the tail of n < W
-// elements, where loads touch n elements, stores write n and reductions see their neutral element beyond.
+// A pass evaluates all its values before it stores any of them, so that an item that replaces a
+// carried tile in place cannot be seen by its neighbours. The vector loop is written twice: whole
+// vectors, then the tail of n < W elements, where loads touch n elements, stores write n and
+// reductions see their neutral element beyond.
 #include "rooftile/codegen/cpu/emitter.h"
 
 namespace rooftile::codegen {
@@ -14,9 +16,9 @@ using ir::ReduceKind;
 
 struct Emitter::Sink {
   Item item;
-  ValueId source = -1;    // what is evaluated
+  ValueId source = -1;  // what is evaluated
   bool definition = false;
-  std::string pointer;    // of the row, in a variable
+  std::string pointer;  // of the row, in a variable
   std::string lane_stride, lane_offset_base;
   bool nontemporal = false;
   std::vector<std::string> accumulators;  // one a copy of the body
@@ -26,21 +28,26 @@ namespace {
 
 const std::vector<Expr>& domain(const ir::Program& program, const Item& item) {
   const Node& node = program.node(item.id);
-  const bool over_operand =
-      item.kind == ItemKind::kReduce || item.kind == ItemKind::kColumnReduce || item.kind == ItemKind::kStore;
+  const bool over_operand = item.kind == ItemKind::kReduce ||
+                            item.kind == ItemKind::kColumnReduce || item.kind == ItemKind::kStore;
   return over_operand ? program.node(node.operands[0]).shape : node.shape;
 }
 
 bool one_wide(const std::vector<Expr>& shape) { return shape.empty() || shape.back().is_const(1); }
 
 std::string neutral(ReduceKind kind, Cls cls) {
-  if (kind == ReduceKind::kSum) return cls == Cls::kF ? "0.0f" : cls == Cls::kU ? "0u" : cls == Cls::kL ? "0l" : "0";
+  if (kind == ReduceKind::kSum)
+    return cls == Cls::kF ? "0.0f" : cls == Cls::kU ? "0u" : cls == Cls::kL ? "0l" : "0";
   const bool low = kind == ReduceKind::kMax || kind == ReduceKind::kArgMax;
   switch (cls) {
-    case Cls::kF: return low ? "-__builtin_inff()" : "__builtin_inff()";
-    case Cls::kL: return low ? "(-0x7fffffffffffffffl - 1)" : "0x7fffffffffffffffl";
-    case Cls::kU: return low ? "0u" : "0xffffffffu";
-    default: return low ? "(-0x7fffffff - 1)" : "0x7fffffff";
+    case Cls::kF:
+      return low ? "-__builtin_inff()" : "__builtin_inff()";
+    case Cls::kL:
+      return low ? "(-0x7fffffffffffffffl - 1)" : "0x7fffffffffffffffl";
+    case Cls::kU:
+      return low ? "0u" : "0xffffffffu";
+    default:
+      return low ? "(-0x7fffffff - 1)" : "0x7fffffff";
   }
 }
 
@@ -50,7 +57,10 @@ std::string combine(ReduceKind kind, const std::string& a, const std::string& b)
 }
 
 std::string fold(ReduceKind kind, const std::string& v) {
-  return std::string(kind == ReduceKind::kSum ? "hsum(" : kind == ReduceKind::kMin ? "hmin(" : "hmax(") + v + ")";
+  return std::string(kind == ReduceKind::kSum   ? "hsum("
+                     : kind == ReduceKind::kMin ? "hmin("
+                                                : "hmax(") +
+         v + ")";
 }
 
 // Rows of different items have equal extents but may have different rank: [BM, N] beside [BM, 1].
@@ -84,12 +94,15 @@ Status Emitter::emit_group(const Group& group) {
         RT_RETURN_IF_ERROR(emit_scalar_item(item, rows));
     std::vector<bool> done(group.items.size(), false);
     for (size_t i = 0; i < group.items.size(); ++i) {
-      if (done[i] || group.items[i].level != level || one_wide(domain(program_, group.items[i]))) continue;
+      if (done[i] || group.items[i].level != level || one_wide(domain(program_, group.items[i])))
+        continue;
       std::vector<Item> pass;
       const Expr width = domain(program_, group.items[i]).back();
       for (size_t j = i; j < group.items.size(); ++j) {
         const auto& shape = domain(program_, group.items[j]);
-        if (done[j] || group.items[j].level != level || one_wide(shape) || !shape.back().same_as(width)) continue;
+        if (done[j] || group.items[j].level != level || one_wide(shape) ||
+            !shape.back().same_as(width))
+          continue;
         pass.push_back(group.items[j]);
         done[j] = true;
       }
@@ -124,7 +137,8 @@ Status Emitter::emit_scalar_item(const Item& item, const AtList& rows) {
     if (!v.ok()) return v.status();
     auto where = address(node, at);
     if (!where.ok()) return where.status();
-    const std::string sum = node.mode == ir::StoreMode::kAdd ? "ld1(" + where->pointer + ") + " : "";
+    const std::string sum =
+        node.mode == ir::StoreMode::kAdd ? "ld1(" + where->pointer + ") + " : "";
     w_.line("st1(" + where->pointer + ", " + sum + v->text + ");");
     return {};
   }
@@ -175,8 +189,8 @@ Status Emitter::emit_scalar_item(const Item& item, const AtList& rows) {
 }
 
 // Evaluates the values of one copy of the body and appends what is done with them.
-Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const std::string& position, bool tail,
-                          const std::string& copy, std::vector<std::string>* lines) {
+Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const std::string& position,
+                          bool tail, const std::string& copy, std::vector<std::string>* lines) {
   std::map<std::string, Val> memo;
   body_ = lines;
   body_memo_ = &memo;
@@ -184,7 +198,8 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   std::vector<Val> values;
   for (Sink& sink : sinks) {
     const Node& source = program_.node(sink.source);
-    auto v = value(sink.source, at_of(rows, source.shape.size(), {position, true}), sink.definition);
+    auto v =
+        value(sink.source, at_of(rows, source.shape.size(), {position, true}), sink.definition);
     if (!v.ok()) {
       body_ = nullptr, body_memo_ = nullptr;
       return v.status();
@@ -198,11 +213,15 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
     const std::string to = sink.pointer + " + (" + position + ")";
     switch (sink.item.kind) {
       case ItemKind::kReduce: {
-        const std::string& acc = sink.accumulators[copy.empty() ? 0 : static_cast<size_t>(std::stoi(copy))];
+        const std::string& acc =
+            sink.accumulators[copy.empty() ? 0 : static_cast<size_t>(std::stoi(copy))];
         std::string x = v.text;
-        if (tail) x = "sel(tail_lanes, " + x + ", " + splat({neutral(node.reduce, v.cls), false, v.cls}).text + ")";
+        if (tail)
+          x = "sel(tail_lanes, " + x + ", " +
+              splat({neutral(node.reduce, v.cls), false, v.cls}).text + ")";
         if (node.reduce == ReduceKind::kArgMax)
-          lines->push_back("argmax_step(" + x + ", lanes() + vi((i32)(" + position + ")), " + acc + ", " + acc + "_at);");
+          lines->push_back("argmax_step(" + x + ", lanes() + vi((i32)(" + position + ")), " + acc +
+                           ", " + acc + "_at);");
         else
           lines->push_back(acc + " = " + combine(node.reduce, acc, x) + ";");
         break;
@@ -211,39 +230,54 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
         std::string first;
         for (const At& row : rows) first += (first.empty() ? "" : " && ") + row.text + " == 0";
         const std::string old = "ld(" + to + ")";
-        lines->push_back("st(" + to + ", " + (first.empty() ? v.text : "(" + first + ") ? " + v.text + " : " + combine(node.reduce, old, v.text)) + ");");
+        lines->push_back("st(" + to + ", " +
+                         (first.empty() ? v.text
+                                        : "(" + first + ") ? " + v.text + " : " +
+                                              combine(node.reduce, old, v.text)) +
+                         ");");
         break;
       }
       case ItemKind::kScan:
-      case ItemKind::kKeep: lines->push_back("st(" + to + ", " + v.text + ");"); break;
+      case ItemKind::kKeep:
+        lines->push_back("st(" + to + ", " + v.text + ");");
+        break;
       case ItemKind::kStore: {
         const std::string count = tail ? "n" : "W";
         if (!sink.lane_offset_base.empty()) {
           // Scatter: the index tile is evaluated like any value.
-          auto where = address(node, at_of(rows, program_.node(node.operands[0]).shape.size(), {position, true}));
+          auto where = address(
+              node, at_of(rows, program_.node(node.operands[0]).shape.size(), {position, true}));
           if (!where.ok()) return where.status();
           if (node.mode == ir::StoreMode::kAdd)
-            lines->push_back("for (i64 l = 0; l < " + count + "; l++) st1(" + where->pointer + " + (" +
-                             where->lane_offsets + ")[l], ld1(" + where->pointer + " + (" + where->lane_offsets +
-                             ")[l]) + " + v.text + "[l]);");
+            lines->push_back("for (i64 l = 0; l < " + count + "; l++) st1(" + where->pointer +
+                             " + (" + where->lane_offsets + ")[l], ld1(" + where->pointer + " + (" +
+                             where->lane_offsets + ")[l]) + " + v.text + "[l]);");
           else
-            lines->push_back("stx(" + where->pointer + ", " + v.text + ", " + where->lane_offsets + ", 1l, " + count + ");");
+            lines->push_back("stx(" + where->pointer + ", " + v.text + ", " + where->lane_offsets +
+                             ", 1l, " + count + ");");
           break;
         }
         std::string x = v.text;
         if (!sink.lane_stride.empty()) {
           const std::string p = sink.pointer + " + (" + position + ") * (" + sink.lane_stride + ")";
-          if (node.mode == ir::StoreMode::kAdd) x = "(ldg(" + p + ", " + sink.lane_stride + ", " + count + ") + " + x + ")";
+          if (node.mode == ir::StoreMode::kAdd)
+            x = "(ldg(" + p + ", " + sink.lane_stride + ", " + count + ") + " + x + ")";
           lines->push_back("stg(" + p + ", " + x + ", " + sink.lane_stride + ", " + count + ");");
         } else {
-          if (node.mode == ir::StoreMode::kAdd) x = "(" + std::string(tail ? "ldn(" + to + ", n)" : "ld(" + to + ")") + " + " + x + ")";
-          if (tail) lines->push_back("stn(" + to + ", " + x + ", n);");
-          else if (sink.nontemporal) lines->push_back("if (nt_row) stnt(" + to + ", " + x + "); else st(" + to + ", " + x + ");");
-          else lines->push_back("st(" + to + ", " + x + ");");
+          if (node.mode == ir::StoreMode::kAdd)
+            x = "(" + std::string(tail ? "ldn(" + to + ", n)" : "ld(" + to + ")") + " + " + x + ")";
+          if (tail)
+            lines->push_back("stn(" + to + ", " + x + ", n);");
+          else if (sink.nontemporal)
+            lines->push_back("if (" + nt_row_ + ") stnt(" + to + ", " + x + "); else st(" + to +
+                             ", " + x + ");");
+          else
+            lines->push_back("st(" + to + ", " + x + ");");
         }
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
   body_ = nullptr;
@@ -262,10 +296,13 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
     Sink sink;
     sink.item = item;
     sink.source = item.id;
-    const bool over_operand = item.kind == ItemKind::kReduce || item.kind == ItemKind::kColumnReduce ||
+    const bool over_operand = item.kind == ItemKind::kReduce ||
+                              item.kind == ItemKind::kColumnReduce ||
                               item.kind == ItemKind::kStore || item.kind == ItemKind::kScan;
-    if (over_operand) sink.source = node.operands[0];
-    else sink.definition = item.buffer == plan_.buffer_of(item.id);
+    if (over_operand)
+      sink.source = node.operands[0];
+    else
+      sink.definition = item.buffer == plan_.buffer_of(item.id);
     DType stored = node.dtype;
     Address where;
     if (item.kind == ItemKind::kStore) {
@@ -282,15 +319,24 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       sink.lane_stride = where.lane_stride;
       sink.lane_offset_base = where.lane_offsets;
     } else if (item.kind != ItemKind::kReduce) {
-      const Node& shaped = item.kind == ItemKind::kColumnReduce ? program_.node(node.operands[0]) : node;
-      AtList at = at_of(item.kind == ItemKind::kColumnReduce ? AtList(rows.size()) : rows, shaped.shape.size(), {"0l", true});
-      if (item.kind == ItemKind::kColumnReduce) at = at_of(AtList(rows.size()), node.shape.size(), {"0l", true});
+      const Node& shaped =
+          item.kind == ItemKind::kColumnReduce ? program_.node(node.operands[0]) : node;
+      AtList at = at_of(item.kind == ItemKind::kColumnReduce ? AtList(rows.size()) : rows,
+                        shaped.shape.size(), {"0l", true});
+      if (item.kind == ItemKind::kColumnReduce)
+        at = at_of(AtList(rows.size()), node.shape.size(), {"0l", true});
       buffer_pointer(item.buffer, node, at, &where);
       stored = plan_.buffers()[static_cast<size_t>(item.buffer)].dtype;
     }
-    // A rounding cast right before a store of the same type is done by the store.
+    // A rounding cast right before a store of the same type is done by the store, unless this pass
+    // reads it too.
+    bool only_products = item.kind == ItemKind::kKeep;
+    for (const Use& use : plan_.users(item.id))
+      only_products &=
+          use.operand >= 0 && use.operand < 2 && program_.node(use.user).op == Op::kMma;
     const Node& source = program_.node(sink.source);
-    if (source.op == Op::kCast && source.dtype == stored && is_narrow_float(stored) && (sink.definition || item.kind == ItemKind::kStore) &&
+    if (source.op == Op::kCast && source.dtype == stored && is_narrow_float(stored) &&
+        (only_products || item.kind == ItemKind::kStore) &&
         (plan_.buffer_of(sink.source) < 0 || sink.definition)) {
       const Node& inner = program_.node(source.operands[0]);
       if (cls_of(inner.dtype) == Cls::kF) {
@@ -302,19 +348,22 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       sink.pointer = w_.fresh("o_");
       w_.line(memory_type(stored) + "* const " + sink.pointer + " = " + where.pointer + ";");
     }
-    const bool streams = item.kind == ItemKind::kStore && sink.lane_stride.empty() && sink.lane_offset_base.empty() &&
-                         node.mode == ir::StoreMode::kSet && schedule_.nontemporal_bytes > 0 && size_bytes(stored) >= 2;
+    const bool streams = item.kind == ItemKind::kStore &&
+                         program_.tensor(node.name)->role != ir::Role::kWorkspace &&
+                         sink.lane_stride.empty() && sink.lane_offset_base.empty() &&
+                         node.mode == ir::StoreMode::kSet && schedule_.nontemporal_bytes > 0 &&
+                         size_bytes(stored) >= 2;
     if (streams) {
       sink.nontemporal = nontemporal = uses_nt_ = true;
-      nt_condition += std::string(nt_condition.empty() ? "" : " && ") + "nt_" + node.name + " && ((i64)" + sink.pointer + " & 63) == 0";
+      nt_condition += std::string(nt_condition.empty() ? "" : " && ") + "nt_" + node.name +
+                      " && ((i64)" + sink.pointer + " & 63) == 0";
     }
     reduces |= item.kind == ItemKind::kReduce;
     sinks.push_back(sink);
   }
   if (nontemporal) {
-    w_.open("");
-    memo_.emplace_back();
-    w_.line("const bool nt_row = " + nt_condition + ";");
+    nt_row_ = w_.fresh("nt_row");
+    w_.line("const bool " + nt_row_ + " = " + nt_condition + ";");
   }
   // Independent copies of the body keep several chains of additions in flight.
   const int copies = reduces ? 4 : 2;
@@ -324,16 +373,20 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
     const Cls cls = cls_of(program_.node(sink.source).dtype);
     for (int c = 0; c < copies; ++c) {
       sink.accumulators.push_back(w_.fresh("acc"));
-      w_.line(vector_type(cls) + " " + sink.accumulators.back() + " = " + splat({neutral(node.reduce, cls), false, cls}).text + ";");
-      if (node.reduce == ReduceKind::kArgMax) w_.line("VI " + sink.accumulators.back() + "_at = vi(0x7fffffff);");
+      w_.line(vector_type(cls) + " " + sink.accumulators.back() + " = " +
+              splat({neutral(node.reduce, cls), false, cls}).text + ";");
+      if (node.reduce == ReduceKind::kArgMax)
+        w_.line("VI " + sink.accumulators.back() + "_at = vi(0x7fffffff);");
     }
   }
-  // The bodies go to buffers first: naming addresses and numbers of the row may still add lines before the loop.
+  // The bodies go to buffers first: naming addresses and numbers of the row may still add lines
+  // before the loop.
   const std::string j = w_.fresh("j");
   std::vector<std::vector<std::string>> whole(static_cast<size_t>(copies));
   std::vector<std::string> single, tail;
   for (int c = 0; c < copies; ++c)
-    RT_RETURN_IF_ERROR(pass_body(sinks, rows, c == 0 ? j : j + " + " + std::to_string(c) + " * W", false, std::to_string(c), &whole[static_cast<size_t>(c)]));
+    RT_RETURN_IF_ERROR(pass_body(sinks, rows, c == 0 ? j : j + " + " + std::to_string(c) + " * W",
+                                 false, std::to_string(c), &whole[static_cast<size_t>(c)]));
   RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, false, "0", &single));
   RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, true, "0", &tail));
   w_.line("i64 " + j + " = 0;");
@@ -342,7 +395,8 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
     for (const std::string& text : lines) w_.line(text);
     w_.close();
   };
-  w_.open("for (; " + j + " + " + std::to_string(copies) + " * W <= " + width + "; " + j + " += " + std::to_string(copies) + " * W)");
+  w_.open("for (; " + j + " + " + std::to_string(copies) + " * W <= " + width + "; " + j +
+          " += " + std::to_string(copies) + " * W)");
   for (const auto& lines : whole) block(lines);
   w_.close();
   w_.open("for (; " + j + " + W <= " + width + "; " + j + " += W)");
@@ -354,10 +408,6 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
   w_.line("(void)tail_lanes; (void)n;");
   for (const std::string& text : tail) w_.line(text);
   w_.close();
-  if (nontemporal) {
-    memo_.pop_back();
-    w_.close();
-  }
   // What follows a pass: results of reductions, running sums, zero padding of operand rows.
   for (const Sink& sink : sinks) {
     const Node& node = program_.node(sink.item.id);
@@ -366,12 +416,16 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       const std::string r = w_.fresh("red" + std::to_string(sink.item.id) + "_");
       if (node.reduce == ReduceKind::kArgMax) {
         for (int c = 1; c < copies; ++c)
-          w_.line("argmax_step(" + sink.accumulators[static_cast<size_t>(c)] + ", " + sink.accumulators[static_cast<size_t>(c)] + "_at, " + sink.accumulators[0] + ", " + sink.accumulators[0] + "_at);");
-        w_.line("const i32 " + r + " = argmax_lanes(" + sink.accumulators[0] + ", " + sink.accumulators[0] + "_at);");
+          w_.line("argmax_step(" + sink.accumulators[static_cast<size_t>(c)] + ", " +
+                  sink.accumulators[static_cast<size_t>(c)] + "_at, " + sink.accumulators[0] +
+                  ", " + sink.accumulators[0] + "_at);");
+        w_.line("const i32 " + r + " = argmax_lanes(" + sink.accumulators[0] + ", " +
+                sink.accumulators[0] + "_at);");
       } else {
         const std::string a = combine(node.reduce, sink.accumulators[0], sink.accumulators[1]);
         const std::string b = combine(node.reduce, sink.accumulators[2], sink.accumulators[3]);
-        w_.line("const " + scalar_type(cls) + " " + r + " = " + fold(node.reduce, combine(node.reduce, "(" + a + ")", "(" + b + ")")) + ";");
+        w_.line("const " + scalar_type(cls) + " " + r + " = " +
+                fold(node.reduce, combine(node.reduce, "(" + a + ")", "(" + b + ")")) + ";");
       }
       const AtList at = at_of(rows, node.shape.size(), At{});
       memo_.back()[key_of(node, at)] = Val{r, false, cls};
@@ -385,9 +439,11 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       const Cls cls = cls_of(node.dtype);
       const std::string run = w_.fresh("run");
       w_.line(scalar_type(cls) + " " + run + " = " + neutral(node.reduce, cls) + ";");
-      w_.line("for (i64 k = 0; k < " + width + "; k++) st1(" + sink.pointer + " + k, " + run + " = " + combine(node.reduce, run, "ld1(" + sink.pointer + " + k)") + ");");
+      w_.line("for (i64 k = 0; k < " + width + "; k++) st1(" + sink.pointer + " + k, " + run +
+              " = " + combine(node.reduce, run, "ld1(" + sink.pointer + " + k)") + ");");
     }
-    if (sink.item.kind == ItemKind::kKeep && plan_.buffers()[static_cast<size_t>(sink.item.buffer)].a_operand)
+    if (sink.item.kind == ItemKind::kKeep &&
+        plan_.buffers()[static_cast<size_t>(sink.item.buffer)].a_operand)
       w_.line("pad_row(" + sink.pointer + ", " + width + ");");
   }
   return {};

@@ -9,15 +9,27 @@ using ir::Op;
 
 namespace {
 
-// Is `e` a multiple of `q` whatever its symbols? Decided by structure; what it cannot see it denies.
-bool is_multiple(const Expr& e, int64_t q) {
+// Is `e` a multiple of `q` whatever its symbols? Decided by structure; what it cannot see it
+// denies. The variable of a loop is a multiple of what its start and step are multiples of.
+bool is_multiple(const ir::Program& program, const Expr& e, int64_t q) {
   const auto& a = e.args();
+  auto sub = [&](const Expr& x) { return is_multiple(program, x, q); };
   switch (e.kind()) {
-    case ExprKind::kConst: return e.value() % q == 0;
-    case ExprKind::kAdd: case ExprKind::kSub: return is_multiple(a[0], q) && is_multiple(a[1], q);
-    case ExprKind::kMul: return is_multiple(a[0], q) || is_multiple(a[1], q);
-    case ExprKind::kMin: case ExprKind::kMax: return is_multiple(a[0], q) && is_multiple(a[1], q);
-    default: return false;
+    case ExprKind::kConst:
+      return e.value() % q == 0;
+    case ExprKind::kAdd:
+    case ExprKind::kSub:
+    case ExprKind::kMin:
+    case ExprKind::kMax:
+      return sub(a[0]) && sub(a[1]);
+    case ExprKind::kMul:
+      return sub(a[0]) || sub(a[1]);
+    case ExprKind::kSym:
+      for (const Node& node : program.nodes)
+        if (node.op == Op::kLoop && node.name == e.name()) return sub(node.begin) && sub(node.step);
+      return false;
+    default:
+      return false;
   }
 }
 
@@ -26,9 +38,15 @@ bool is_multiple(const Expr& e, int64_t q) {
 Status Emitter::emit_block(const ir::Block& block, ValueId region) {
   for (const Step& step : plan_.steps(block, region)) {
     switch (step.kind) {
-      case Step::kGroup: RT_RETURN_IF_ERROR(emit_group(step.group)); break;
-      case Step::kPrepare: RT_RETURN_IF_ERROR(emit_prepare(step.id)); break;
-      case Step::kMma: RT_RETURN_IF_ERROR(emit_product(program_.node(step.id))); break;
+      case Step::kGroup:
+        RT_RETURN_IF_ERROR(emit_group(step.group));
+        break;
+      case Step::kPrepare:
+        RT_RETURN_IF_ERROR(emit_prepare(step.id));
+        break;
+      case Step::kMma:
+        RT_RETURN_IF_ERROR(emit_product(program_.node(step.id)));
+        break;
       case Step::kLoop: {
         const Node& node = program_.node(step.id);
         RT_RETURN_IF_ERROR(node.op == Op::kTiles ? emit_tiles(node) : emit_loop(node));
@@ -47,11 +65,13 @@ Status Emitter::emit_block(const ir::Block& block, ValueId region) {
         const Buffer& from = plan_.buffers()[static_cast<size_t>(step.from)];
         const Buffer& to = plan_.buffers()[static_cast<size_t>(step.to)];
         std::string rows = "1l";
-        for (size_t d = 0; d + 1 < from.extents.size(); ++d) rows += " * " + w_.expr(from.extents[d]);
+        for (size_t d = 0; d + 1 < from.extents.size(); ++d)
+          rows += " * " + w_.expr(from.extents[d]);
         const std::string width = w_.expr(from.extents.back()), i = w_.fresh("i");
-        w_.line("for (i64 " + i + " = 0; " + i + " < " + rows + "; " + i + "++) __builtin_memcpy(" + to.name + " + " + i +
-                " * " + buffer_pitch(step.to) + ", " + from.name + " + " + i + " * " + buffer_pitch(step.from) + ", (unsigned long)(" +
-                width + ") * sizeof(*" + to.name + "));");
+        w_.line("for (i64 " + i + " = 0; " + i + " < " + rows + "; " + i + "++) __builtin_memcpy(" +
+                to.name + " + " + i + " * " + buffer_pitch(step.to) + ", " + from.name + " + " + i +
+                " * " + buffer_pitch(step.from) + ", (unsigned long)(" + width + ") * sizeof(*" +
+                to.name + "));");
         break;
       }
     }
@@ -59,7 +79,51 @@ Status Emitter::emit_block(const ir::Block& block, ValueId region) {
   return {};
 }
 
+// Whole tensors packed into the workspace before the phase that multiplies by them.
+Status Emitter::emit_pack_ahead(const Node& phase) {
+  for (const auto& [tensor_name, unit] : ahead_) {
+    bool here = false;
+    auto search = [&](auto&& self, const ir::Block& block) -> void {
+      for (ValueId id : block.nodes) {
+        const Node& node = program_.node(id);
+        here |= node.op == Op::kLoad && node.name == tensor_name;
+        self(self, node.block);
+      }
+    };
+    search(search, phase.block);
+    if (!here) continue;
+    const ir::TensorParam& tensor = *program_.tensor(tensor_name);
+    const PackedArg& arg = packed_args_.at(tensor_name);
+    const MmaUnitInfo& info = unit_info(unit);
+    const std::string n = w_.let(tensor.shape[arg.n_major ? 0 : 1]),
+                      k = w_.let(tensor.shape[arg.n_major ? 1 : 0]);
+    const std::string s0 = c_symbol(tensor_name + ".s0"), s1 = c_symbol(tensor_name + ".s1");
+    const std::string from = memory_type(tensor.dtype), to = memory_type(info.word_dtype);
+    const std::string t = "t_" + tensor_name, out = "ahead_" + tensor_name,
+                      per = std::to_string(info.per_word);
+    w_.line("#pragma omp parallel for schedule(static) num_threads(threads)");
+    if (arg.n_major) {
+      w_.open("for (i64 c = 0; c < up(" + n + ", 32); c += 16)");
+      w_.line("const " + from + "* rows[16];");
+      w_.line("const i64 nrows = imin(16, " + n + " - c);");
+      w_.line("for (i64 r = 0; r < nrows; r++) rows[r] = " + t + " + (c + r) * " + s0 + ";");
+      w_.line("pack_columns<" + to + ">(" + out + " + c / 32 * " + out +
+              "_panel + c % 32, rows, nrows, " + k + ", " + s1 + ");");
+    } else {
+      w_.open("for (i64 c = 0; c < up(" + k + ", 16 * " + per + "); c += " + per + ")");
+      w_.line("const " + from + "* rows[" + per + "];");
+      w_.line("const i64 nrows = imin(" + per + ", imax(" + k + " - c, 0));");
+      w_.line("for (i64 r = 0; r < nrows; r++) rows[r] = " + t + " + (c + r) * " + s0 + ";");
+      w_.line("pack_word_row<" + to + ">(" + out + " + c / " + per + " * 32, " + out +
+              "_panel, rows, nrows, " + n + ", " + s1 + ");");
+    }
+    w_.close();
+  }
+  return {};
+}
+
 Status Emitter::emit_tiles(const Node& node) {
+  RT_RETURN_IF_ERROR(emit_pack_ahead(node));
   w_.open("");
   memo_.emplace_back();
   std::string total = "1l";
@@ -75,8 +139,9 @@ Status Emitter::emit_tiles(const Node& node) {
   w_.line("(void)scratch;");
   w_.line("@SCRATCH@");
   const std::string chunk = schedule_.grain > 1 ? ", " + std::to_string(schedule_.grain) : "";
-  w_.line(schedule_.dynamic ? "#pragma omp for schedule(dynamic" + (chunk.empty() ? ", 1" : chunk) + ")"
-                            : "#pragma omp for schedule(static" + chunk + ")");
+  w_.line(schedule_.dynamic
+              ? "#pragma omp for schedule(dynamic" + (chunk.empty() ? ", 1" : chunk) + ")"
+              : "#pragma omp for schedule(static" + chunk + ")");
   w_.open("for (i64 tile = 0; tile < total; tile++)");
   memo_.emplace_back();
   std::string rest = "tile";
@@ -114,8 +179,10 @@ Status Emitter::emit_loop(const Node& node) {
     w_.line(scalar_type(v->cls) + " " + carried[k] + " = " + v->text + ";");
   }
   for (const Node& other : program_.nodes) {
-    if ((other.op != Op::kCarried && other.op != Op::kResult) || other.operands[0] != node.id) continue;
-    if (!carried[static_cast<size_t>(other.axis)].empty()) variables_[other.id] = carried[static_cast<size_t>(other.axis)];
+    if ((other.op != Op::kCarried && other.op != Op::kResult) || other.operands[0] != node.id)
+      continue;
+    if (!carried[static_cast<size_t>(other.axis)].empty())
+      variables_[other.id] = carried[static_cast<size_t>(other.axis)];
   }
   const std::string begin = w_.let(node.begin), end = w_.let(node.end), step = w_.let(node.step);
   for (size_t k = 0; k < node.operands.size(); ++k) {
@@ -123,12 +190,14 @@ Status Emitter::emit_loop(const Node& node) {
     // The first product starts from zero; without one, zero is the result.
     const Node& init = program_.node(node.operands[k]);
     const Buffer& buffer = plan_.buffers()[static_cast<size_t>(loop.buffers[k])];
-    w_.line("if (!(" + begin + " < " + end + ")) for (i64 r = 0; r < " + w_.expr(init.shape[0]) + "; r++) __builtin_memset(" +
-            buffer.name + " + r * " + buffer_pitch(loop.buffers[k]) + ", 0, (unsigned long)(" + w_.expr(init.shape[1]) +
-            ") * sizeof(*" + buffer.name + "));");
+    w_.line("if (!(" + begin + " < " + end + ")) for (i64 r = 0; r < " + w_.expr(init.shape[0]) +
+            "; r++) __builtin_memset(" + buffer.name + " + r * " + buffer_pitch(loop.buffers[k]) +
+            ", 0, (unsigned long)(" + w_.expr(init.shape[1]) + ") * sizeof(*" + buffer.name +
+            "));");
   }
   const std::string var = c_symbol(node.name);
-  w_.open("for (i64 " + var + " = " + begin + "; " + var + " < " + end + "; " + var + " += " + step + ")");
+  w_.open("for (i64 " + var + " = " + begin + "; " + var + " < " + end + "; " + var +
+          " += " + step + ")");
   memo_.emplace_back();
   RT_RETURN_IF_ERROR(emit_block(node.block, node.id));
   std::vector<std::pair<std::string, std::string>> next;
@@ -147,7 +216,7 @@ Status Emitter::emit_loop(const Node& node) {
   return {};
 }
 
-// ---- products ------------------------------------------------------------------------------------------------
+// ---- products --------------------------------------------------------------------------------
 
 Result<MmaUnit> Emitter::unit_of(const Node& mma) const {
   auto wish = schedule_.mma.find(mma.label);
@@ -155,16 +224,19 @@ Result<MmaUnit> Emitter::unit_of(const Node& mma) const {
   MmaUnit unit;
   const DType dtype = program_.node(mma.operands[0]).dtype;
   if (!choose_unit(dtype, mechanism, target_, &unit)) {
-    Diag diag = unsupported(mma, "a product cannot be placed as the schedule asks", "use MmaMechanism::kAuto");
+    Diag diag = unsupported(mma, "a product cannot be placed as the schedule asks",
+                            "use MmaMechanism::kAuto");
     diag.found = std::string(name(dtype)) + " on " + target_.key();
-    diag.expected = mechanism == MmaMechanism::kAmx ? "AMX for this dtype" : "bf16, f16, f32 or i8 operands";
+    diag.expected =
+        mechanism == MmaMechanism::kAmx ? "AMX for this dtype" : "bf16, f16, f32 or i8 operands";
     return diag;
   }
   return unit;
 }
 
 std::string Emitter::pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const {
-  return std::to_string(source) + (is_a ? "a" : "b") + (transposed ? "t" : "n") + unit_info(unit).name;
+  return std::to_string(source) + (is_a ? "a" : "b") + (transposed ? "t" : "n") +
+         unit_info(unit).name;
 }
 
 Status Emitter::emit_prepare(ValueId load) {
@@ -210,9 +282,11 @@ Status Emitter::emit_pack_a(ValueId load, bool transposed, MmaUnit unit) {
   body_ = nullptr, body_memo_ = nullptr;
   if (!where.ok()) return where.status();
   if (!where->lane_offsets.empty())
-    return unsupported(node, "the summed axis of an operand is gathered", "gather rows or columns, not the summed axis");
+    return unsupported(node, "the summed axis of an operand is gathered",
+                       "gather rows or columns, not the summed axis");
   const std::string stride = where->lane_stride.empty() ? "1l" : where->lane_stride;
-  w_.line("copy_row((" + type + "*)(" + pack.name + " + " + r + " * " + pack.name + "_pitch), " + where->pointer + ", " + k + ", " + stride + ");");
+  w_.line("copy_row((" + type + "*)(" + pack.name + " + " + r + " * " + pack.name + "_pitch), " +
+          where->pointer + ", " + k + ", " + stride + ");");
   memo_.pop_back();
   w_.close();
   return {};
@@ -234,11 +308,13 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
   const int buffer = from_buffer ? plan_.buffer_of(source) : -1;
   const std::string type = memory_type(info.word_dtype);
   const std::string from =
-      memory_type(from_buffer ? plan_.buffers()[static_cast<size_t>(buffer)].dtype : program_.tensor(node.name)->dtype);
+      memory_type(from_buffer ? plan_.buffers()[static_cast<size_t>(buffer)].dtype
+                              : program_.tensor(node.name)->dtype);
   const std::string n = w_.let(node.shape[n_axis]), k = w_.let(node.shape[k_axis]);
   const std::string per = std::to_string(info.per_word);
   // Pointer of row `r` of the source and the element stride along its other axis.
-  auto row = [&](const std::string& r, size_t row_axis, std::string* stride) -> Result<std::string> {
+  auto row = [&](const std::string& r, size_t row_axis,
+                 std::string* stride) -> Result<std::string> {
     AtList at(2);
     at[row_axis] = {r, false};
     at[1 - row_axis] = {"0l", true};
@@ -255,7 +331,8 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
     body_ = nullptr, body_memo_ = nullptr;
     if (!where.ok()) return where.diag();
     if (!where->lane_offsets.empty())
-      return unsupported(node, "an operand is gathered along the axis that lies in the lanes", "gather the other axis");
+      return unsupported(node, "an operand is gathered along the axis that lies in the lanes",
+                         "gather the other axis");
     *stride = where->lane_stride.empty() ? "1l" : where->lane_stride;
     return where->pointer;
   };
@@ -272,10 +349,12 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
     w_.line("rows[" + r + "] = " + *pointer + ";");
     memo_.pop_back();
     w_.close();
-    w_.line("pack_columns<" + type + ">(" + pack.name + " + " + c + " / 32 * " + pack.name + "_panel + " + c + " % 32, rows, nrows, " + k + ", " + stride + ");");
+    w_.line("pack_columns<" + type + ">(" + pack.name + " + " + c + " / 32 * " + pack.name +
+            "_panel + " + c + " % 32, rows, nrows, " + k + ", " + stride + ");");
     w_.close();
   } else {  // one word row of every panel at a time, from `per` rows of the source
-    w_.open("for (i64 " + c + " = 0; " + c + " < up(" + k + ", 16 * " + per + "); " + c + " += " + per + ")");
+    w_.open("for (i64 " + c + " = 0; " + c + " < up(" + k + ", 16 * " + per + "); " + c +
+            " += " + per + ")");
     w_.line("const " + from + "* rows[" + per + "];");
     w_.line("const i64 nrows = imin(" + per + ", imax(" + k + " - " + c + ", 0));");
     w_.open("for (i64 " + r + " = 0; " + r + " < nrows; " + r + "++)");
@@ -285,14 +364,16 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
     w_.line("rows[" + r + "] = " + *pointer + ";");
     memo_.pop_back();
     w_.close();
-    w_.line("pack_word_row<" + type + ">(" + pack.name + " + " + c + " / " + per + " * 32, " + pack.name + "_panel, rows, nrows, " + n + ", " + stride + ");");
+    w_.line("pack_word_row<" + type + ">(" + pack.name + " + " + c + " / " + per + " * 32, " +
+            pack.name + "_panel, rows, nrows, " + n + ", " + stride + ");");
     w_.close();
   }
   return {};
 }
 
 // Where the panel of a prepacked operand starts that this load asks for.
-Result<std::string> Emitter::packed_arg_pointer(const Node& load, MmaUnit unit, std::string* panel_words) {
+Result<std::string> Emitter::packed_arg_pointer(const Node& load, MmaUnit unit,
+                                                std::string* panel_words) {
   const PackedArg& arg = packed_args_.at(load.name);
   const MmaUnitInfo& info = unit_info(unit);
   const size_t lead = load.region.size() - 2;
@@ -300,16 +381,21 @@ Result<std::string> Emitter::packed_arg_pointer(const Node& load, MmaUnit unit, 
   const ir::DimIndex& n = load.region[n_dim];
   const ir::DimIndex& k = load.region[k_dim];
   const int64_t k_unit = int64_t{kWordAlign} * info.per_word;
-  if (lead != 0 || n.kind != ir::DimIndex::kRange || k.kind != ir::DimIndex::kRange || n.step != 1 || k.step != 1 ||
-      !is_multiple(n.begin, kPanelColumns) || !is_multiple(k.begin, k_unit)) {
-    Diag diag = unsupported(load, "a packed operand cannot be addressed as the program does",
-                            "take blocks of a multiple of 32 columns and " + std::to_string(k_unit) + " elements of K");
+  if (lead != 0 || n.kind != ir::DimIndex::kRange || k.kind != ir::DimIndex::kRange ||
+      n.step != 1 || k.step != 1 || !is_multiple(program_, n.begin, kPanelColumns) ||
+      !is_multiple(program_, k.begin, k_unit)) {
+    Diag diag = unsupported(
+        load, "a packed operand cannot be addressed as the program does",
+        "take blocks of a multiple of 32 columns and " + std::to_string(k_unit) + " elements of K");
     diag.found = "columns from " + n.begin.str() + ", K from " + k.begin.str();
     diag.expected = "block starts that are multiples of 32 and " + std::to_string(k_unit);
     return diag;
   }
-  *panel_words = c_symbol(load.name + ".s0") + " / " + std::to_string(info.per_word);
-  return "((const i32*)t_" + load.name + " + " + w_.let(n.begin / Expr(kPanelColumns)) + " * (" + *panel_words + ") + " +
+  const bool ahead = ahead_.count(load.name) > 0;
+  *panel_words = ahead ? "ahead_" + load.name + "_panel"
+                       : c_symbol(load.name + ".s0") + " / " + std::to_string(info.per_word);
+  return "((const i32*)" + std::string(ahead ? "ahead_" : "t_") + load.name + " + " +
+         w_.let(n.begin / Expr(kPanelColumns)) + " * (" + *panel_words + ") + " +
          w_.let(k.begin / Expr(info.per_word)) + " * 32)";
 }
 
@@ -329,11 +415,13 @@ Status Emitter::emit_product(const Node& mma) {
     const PackBuffer& pack = packs_.at(pack_key(product.a, true, product.a_transposed, *unit));
     a_text = pack.name + ", " + pack.name + "_pitch";
   } else if (product.a_transposed) {
-    return unsupported(mma, "a computed left operand is transposed", "compute it in the orientation that the product reads");
+    return unsupported(mma, "a computed left operand is transposed",
+                       "compute it in the orientation that the product reads");
   } else {
     const int buffer = plan_.buffer_of(product.a);
     const Buffer& kept = plan_.buffers()[static_cast<size_t>(buffer)];
-    a_text = "(const char*)" + kept.name + ", " + buffer_pitch(buffer) + " * " + std::to_string(size_bytes(kept.dtype));
+    a_text = "(const char*)" + kept.name + ", " + buffer_pitch(buffer) + " * " +
+             std::to_string(size_bytes(kept.dtype));
   }
   if (b.op == Op::kLoad && packed_args_.count(b.name)) {
     std::string panel;
@@ -347,14 +435,15 @@ Status Emitter::emit_product(const Node& mma) {
     b_text = pack.name + ", " + pack.name + "_panel";
   }
   std::string first = "0";
-  if (product.zero_first && product.loop < 0) first = "1";
+  if (product.zero_first && product.loop < 0)
+    first = "1";
   else if (product.zero_first) {
     const Node& loop = program_.node(product.loop);
     first = c_symbol(loop.name) + " == " + w_.expr(loop.begin);
   }
   const Buffer& c = plan_.buffers()[static_cast<size_t>(product.buffer)];
-  w_.line("mm_" + std::string(info.name) + "(" + a_text + ", " + b_text + ", " + c.name + ", " + buffer_pitch(product.buffer) +
-          ", " + m + ", " + n + ", " + words + ", " + first + ");");
+  w_.line("mm_" + std::string(info.name) + "(" + a_text + ", " + b_text + ", " + c.name + ", " +
+          buffer_pitch(product.buffer) + ", " + m + ", " + n + ", " + words + ", " + first + ");");
   return {};
 }
 

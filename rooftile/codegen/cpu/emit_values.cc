@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The value of a node at an index.
 //
-// A value is a scalar when no axis it depends on is walked by the vector, else a vector. Scalars are named in the
-// enclosing scope (before the vector loop), vectors in the body that is being written.
+// A value is a scalar when no axis it depends on is walked by the vector, else a vector. Scalars
+// are named in the enclosing scope (before the vector loop), vectors in the body that is being
+// written.
 #include <cmath>
 #include <cstdio>
 
@@ -16,11 +17,18 @@ using ir::Op;
 
 Cls cls_of(DType dtype) {
   switch (dtype) {
-    case DType::kI64: return Cls::kL;
-    case DType::kU32: return Cls::kU;
-    case DType::kBool: return Cls::kB;
-    case DType::kI8: case DType::kU8: case DType::kI32: return Cls::kI;
-    default: return Cls::kF;
+    case DType::kI64:
+      return Cls::kL;
+    case DType::kU32:
+      return Cls::kU;
+    case DType::kBool:
+      return Cls::kB;
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kI32:
+      return Cls::kI;
+    default:
+      return Cls::kF;
   }
 }
 
@@ -36,9 +44,12 @@ std::string vector_type(Cls cls) {
 
 std::string memory_type(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "float";
-    case DType::kBool: return "b8";
-    default: return std::string(name(dtype));
+    case DType::kF32:
+      return "float";
+    case DType::kBool:
+      return "b8";
+    default:
+      return std::string(name(dtype));
   }
 }
 
@@ -76,10 +87,12 @@ Val Emitter::splat(const Val& v) const {
 
 Val Emitter::name_value(const std::string& stem, const Val& v) {
   const std::string var = w_.fresh(stem + "_");
-  const std::string line =
-      "const " + (v.vec ? vector_type(v.cls) : scalar_type(v.cls)) + " " + var + " = " + v.text + ";";
-  if (v.vec) body_->push_back(line);
-  else w_.line(line);
+  const std::string line = "const " + (v.vec ? vector_type(v.cls) : scalar_type(v.cls)) + " " +
+                           var + " = " + v.text + ";";
+  if (v.vec)
+    body_->push_back(line);
+  else
+    w_.line(line);
   return {var, v.vec, v.cls};
 }
 
@@ -114,9 +127,12 @@ Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
     out = buffer_value(buffer, node, at);
   } else {
     switch (node.op) {
-      case Op::kFill: return Val{literal(node.number, cls_of(node.dtype)), false, cls_of(node.dtype)};
-      case Op::kScalar: return Val{"a_" + node.name, false, Cls::kF};
-      case Op::kFromIndex: return Val{w_.let(node.expr), false, Cls::kL};
+      case Op::kFill:
+        return Val{literal(node.number, cls_of(node.dtype)), false, cls_of(node.dtype)};
+      case Op::kScalar:
+        return Val{"a_" + node.name, false, Cls::kF};
+      case Op::kFromIndex:
+        return Val{w_.let(node.expr), false, Cls::kL};
       case Op::kIota: {
         const At where = at.empty() ? At{} : at[static_cast<size_t>(node.axis)];
         const std::string first = "(i32)(" + where.text + " + " + w_.let(node.expr) + ")";
@@ -124,12 +140,17 @@ Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
         out = Val{"lanes() + vi(" + first + ")", true, Cls::kI};
         break;
       }
-      case Op::kLoad: out = load_value(node, at); break;
+      case Op::kLoad:
+        out = load_value(node, at);
+        break;
       case Op::kTranspose: {
         std::swap(at[0], at[1]);
         return value(node.operands[0], at);
       }
-      case Op::kElementwise: case Op::kSelect: case Op::kCast: case Op::kPhilox:
+      case Op::kElementwise:
+      case Op::kSelect:
+      case Op::kCast:
+      case Op::kPhilox:
         out = elementwise_value(node, at);
         break;
       default:
@@ -138,8 +159,10 @@ Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
   }
   if (!out.ok()) return out;
   Val named = name_value("v" + std::to_string(id), *out);
-  if (named.vec) (*body_memo_)[key] = named;
-  else memo_.back()[key] = named;
+  if (named.vec)
+    (*body_memo_)[key] = named;
+  else
+    memo_.back()[key] = named;
   return named;
 }
 
@@ -158,16 +181,22 @@ Result<Val> Emitter::cast(const Val& v, DType from, DType to) {
   const Cls target = cls_of(to);
   auto wrap = [&](const std::string& fn) { return Val{fn + "(" + v.text + ")", v.vec, target}; };
   const std::string vt = vector_type(target), st = scalar_type(target);
-  auto convert = [&] { return v.vec ? Val{"CONV(" + v.text + ", " + vt + ")", true, target} : wrap("(" + st + ")"); };
+  auto convert = [&] {
+    return v.vec ? Val{"CONV(" + v.text + ", " + vt + ")", true, target} : wrap("(" + st + ")");
+  };
   if (is_float(to)) {
     Val f = v;
-    if (v.cls == Cls::kB) f = v.vec ? Val{"sel(" + v.text + ", vf(1.0f), vf(0.0f))", true, Cls::kF} : wrap("(float)");
-    else if (v.cls != Cls::kF) f = convert();
+    if (v.cls == Cls::kB)
+      f = v.vec ? Val{"sel(" + v.text + ", vf(1.0f), vf(0.0f))", true, Cls::kF} : wrap("(float)");
+    else if (v.cls != Cls::kF)
+      f = convert();
     if (to == DType::kBf16) return Val{"as_bf16(" + f.text + ")", f.vec, Cls::kF};
     if (to == DType::kF16) return Val{"as_f16(" + f.text + ")", f.vec, Cls::kF};
     return f;
   }
-  if (to == DType::kBool) return v.vec ? Val{"(VI)(CONV((" + v.text + " != 0), VI))", true, Cls::kB} : Val{"(" + v.text + " != 0)", false, Cls::kB};
+  if (to == DType::kBool)
+    return v.vec ? Val{"(VI)(CONV((" + v.text + " != 0), VI))", true, Cls::kB}
+                 : Val{"(" + v.text + " != 0)", false, Cls::kB};
   if (v.cls == Cls::kF) {
     if (to == DType::kI8) return wrap("sat_i8");
     if (to == DType::kU8) return wrap("sat_u8");
@@ -175,9 +204,25 @@ Result<Val> Emitter::cast(const Val& v, DType from, DType to) {
     if (to == DType::kU32) return wrap("to_u32");
     return wrap("to_i64");
   }
-  if (v.cls == Cls::kB) return v.vec ? (to == DType::kI64 ? Val{"CONV(" + v.text + " & 1, VL)", true, target} : Val{"(" + vt + ")(" + v.text + " & 1)", true, target}) : wrap("(" + st + ")");
+  if (v.cls == Cls::kB)
+    return v.vec ? (to == DType::kI64 ? Val{"CONV(" + v.text + " & 1, VL)", true, target}
+                                      : Val{"(" + vt + ")(" + v.text + " & 1)", true, target})
+                 : wrap("(" + st + ")");
   if (to == DType::kI8 || to == DType::kU8)
-    return is_float(from) ? wrap("sat_i8") : Val{"nmin(nmax(" + v.text + ", " + (v.vec ? splat({"(" + st + ")" + (to == DType::kI8 ? "-128" : "0"), false, v.cls}).text : (to == DType::kI8 ? "(" + st + ")-128" : "(" + st + ")0")) + "), " + (v.vec ? splat({"(" + st + ")" + (to == DType::kI8 ? "127" : "255"), false, v.cls}).text : (to == DType::kI8 ? "(" + st + ")127" : "(" + st + ")255")) + ")", v.vec, target};
+    return is_float(from)
+               ? wrap("sat_i8")
+               : Val{"nmin(nmax(" + v.text + ", " +
+                         (v.vec ? splat({"(" + st + ")" + (to == DType::kI8 ? "-128" : "0"), false,
+                                         v.cls})
+                                      .text
+                                : (to == DType::kI8 ? "(" + st + ")-128" : "(" + st + ")0")) +
+                         "), " +
+                         (v.vec ? splat({"(" + st + ")" + (to == DType::kI8 ? "127" : "255"), false,
+                                         v.cls})
+                                      .text
+                                : (to == DType::kI8 ? "(" + st + ")127" : "(" + st + ")255")) +
+                         ")",
+                     v.vec, target};
   if (v.cls == target) return v;
   return convert();
 }
@@ -190,14 +235,18 @@ Result<Val> Emitter::elementwise_value(const Node& node, const AtList& at) {
   if (node.op == Op::kCast) return cast(v[0], first, node.dtype);
   bool vec = false;
   for (const Val& x : v) vec |= x.vec;
-  if (node.op == Op::kPhilox) return Val{"philoxv(" + v[0].text + ", " + v[1].text + ", " + v[2].text + ")", vec, Cls::kU};
+  if (node.op == Op::kPhilox)
+    return Val{"philoxv(" + v[0].text + ", " + v[1].text + ", " + v[2].text + ")", vec, Cls::kU};
   if (vec)
     for (Val& x : v) x = splat(x);
   const Cls cls = cls_of(node.dtype);
-  if (node.op == Op::kSelect) return Val{"sel(" + v[0].text + ", " + v[1].text + ", " + v[2].text + ")", vec, cls};
+  if (node.op == Op::kSelect)
+    return Val{"sel(" + v[0].text + ", " + v[1].text + ", " + v[2].text + ")", vec, cls};
 
   const Cls in = v[0].cls;
-  auto infix = [&](const char* op) { return Val{"(" + v[0].text + " " + op + " " + v[1].text + ")", vec, cls}; };
+  auto infix = [&](const char* op) {
+    return Val{"(" + v[0].text + " " + op + " " + v[1].text + ")", vec, cls};
+  };
   auto call = [&](const std::string& fn) {
     std::string text = fn + "(" + v[0].text;
     if (v.size() > 1) text += ", " + v[1].text;
@@ -210,27 +259,50 @@ Result<Val> Emitter::elementwise_value(const Node& node, const AtList& at) {
     return r;
   };
   switch (node.ew) {
-    case Ew::kAdd: return infix("+");
-    case Ew::kSub: return infix("-");
-    case Ew::kMul: return infix("*");
-    case Ew::kDiv: return infix("/");
-    case Ew::kAnd: case Ew::kLogicalAnd: return infix("&");
-    case Ew::kOr: case Ew::kLogicalOr: return infix("|");
-    case Ew::kXor: return infix("^");
-    case Ew::kShl: return infix("<<");
-    case Ew::kShr: return infix(">>");
-    case Ew::kLt: return compare("<");
-    case Ew::kLe: return compare("<=");
-    case Ew::kEq: return compare("==");
-    case Ew::kNe: return compare("!=");
-    case Ew::kNeg: return Val{"(-" + v[0].text + ")", vec, cls};
-    case Ew::kLogicalNot: return Val{(vec ? "(~" : "(!") + v[0].text + ")", vec, cls};
-    case Ew::kMax: return call("nmax");
-    case Ew::kMin: return call("nmin");
-    case Ew::kFloorDiv: return call("fdivv");
-    case Ew::kMod: return call("fmodv");
-    case Ew::kMulHi: return call("mulhiv");
-    default: return call(std::string(ir::ew_info(node.ew).name) + "v");  // exp2v, tanhv, ...
+    case Ew::kAdd:
+      return infix("+");
+    case Ew::kSub:
+      return infix("-");
+    case Ew::kMul:
+      return infix("*");
+    case Ew::kDiv:
+      return infix("/");
+    case Ew::kAnd:
+    case Ew::kLogicalAnd:
+      return infix("&");
+    case Ew::kOr:
+    case Ew::kLogicalOr:
+      return infix("|");
+    case Ew::kXor:
+      return infix("^");
+    case Ew::kShl:
+      return infix("<<");
+    case Ew::kShr:
+      return infix(">>");
+    case Ew::kLt:
+      return compare("<");
+    case Ew::kLe:
+      return compare("<=");
+    case Ew::kEq:
+      return compare("==");
+    case Ew::kNe:
+      return compare("!=");
+    case Ew::kNeg:
+      return Val{"(-" + v[0].text + ")", vec, cls};
+    case Ew::kLogicalNot:
+      return Val{(vec ? "(~" : "(!") + v[0].text + ")", vec, cls};
+    case Ew::kMax:
+      return call("nmax");
+    case Ew::kMin:
+      return call("nmin");
+    case Ew::kFloorDiv:
+      return call("fdivv");
+    case Ew::kMod:
+      return call("fmodv");
+    case Ew::kMulHi:
+      return call("mulhiv");
+    default:
+      return call(std::string(ir::ew_info(node.ew).name) + "v");  // exp2v, tanhv, ...
   }
 }
 
@@ -245,20 +317,24 @@ Result<Emitter::Address> Emitter::address(const Node& node, const AtList& at) {
     const bool unit = last && tensor.unit_inner_stride;
     const std::string stride = unit ? "" : c_symbol(node.name + ".s" + std::to_string(d));
     auto times = [&](const std::string& x) { return stride.empty() ? x : x + " * " + stride; };
-    auto add = [&](const std::string& x) { scalar_offset += (scalar_offset.empty() ? "" : " + ") + times(x); };
+    auto add = [&](const std::string& x) {
+      scalar_offset += (scalar_offset.empty() ? "" : " + ") + times(x);
+    };
     if (dim.kind == ir::DimIndex::kPoint) {
       if (!dim.begin.is_const(0)) add(w_.let(dim.begin));
       continue;
     }
     const At where = dim.tile_axis >= 0 && dim.tile_axis < static_cast<int>(at.size())
-                         ? at[static_cast<size_t>(dim.tile_axis)] : At{};
+                         ? at[static_cast<size_t>(dim.tile_axis)]
+                         : At{};
     if (dim.kind == ir::DimIndex::kIndirect) {
       auto index = value(dim.indirect, {where});
       if (!index.ok()) return index.diag();
       if (!index->vec) {
         add("(i64)" + index->text);
       } else {
-        const std::string wide = index->cls == Cls::kL ? index->text : "CONV(" + index->text + ", VL)";
+        const std::string wide =
+            index->cls == Cls::kL ? index->text : "CONV(" + index->text + ", VL)";
         out.lane_offsets += (out.lane_offsets.empty() ? "" : " + ") + times(wide);
       }
       continue;
@@ -292,14 +368,16 @@ Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
     if (auto found = scope->find(key); found != scope->end()) pointer = found->second.text;
   if (pointer.empty()) {
     pointer = w_.fresh("p_");
-    w_.line("const " + memory_type(node.dtype) + "* const " + pointer + " = " + where->pointer + ";");
+    w_.line("const " + memory_type(node.dtype) + "* const " + pointer + " = " + where->pointer +
+            ";");
     memo_.back()[key] = Val{pointer, false, cls};
   }
   const std::string count = tail_ ? "n" : "W";
   if (!where->lane_offsets.empty())
     return Val{"ldx(" + pointer + ", " + where->lane_offsets + ", 1l, " + count + ")", true, cls};
   const std::string element = pointer + " + (" + where->lane_index + ")";
-  if (!where->lane_stride.empty()) return Val{"ldg(" + element + ", " + where->lane_stride + ", " + count + ")", true, cls};
+  if (!where->lane_stride.empty())
+    return Val{"ldg(" + element + ", " + where->lane_stride + ", " + count + ")", true, cls};
   return Val{tail_ ? "ldn(" + element + ", n)" : "ld(" + element + ")", true, cls};
 }
 
@@ -310,7 +388,8 @@ std::string Emitter::buffer_pointer(int buffer, const Node& node, const AtList& 
   std::string offset;
   for (int d = 0; d < rank; ++d) {
     const At& where = at[static_cast<size_t>(d)];
-    if (node.shape[static_cast<size_t>(d)].is_const(1) || (where.text == "0l" && !where.lane)) continue;
+    if (node.shape[static_cast<size_t>(d)].is_const(1) || (where.text == "0l" && !where.lane))
+      continue;
     std::string stride;
     if (d + 1 < rank) {
       stride = buffer_pitch(buffer);
@@ -318,10 +397,12 @@ std::string Emitter::buffer_pointer(int buffer, const Node& node, const AtList& 
         stride += " * " + w_.expr(b.extents[static_cast<size_t>(x)]);
     }
     if (where.lane) {
-      lane->lane_index = stride.empty() || stride == "1l" ? where.text : "(" + where.text + ") * (" + stride + ")";
+      lane->lane_index =
+          stride.empty() || stride == "1l" ? where.text : "(" + where.text + ") * (" + stride + ")";
       lane->lane_stride = stride == "1l" ? "" : stride;
     } else {
-      offset += (offset.empty() ? "" : " + ") + ("(" + where.text + ")") + (stride.empty() ? "" : " * " + stride);
+      offset += (offset.empty() ? "" : " + ") + ("(" + where.text + ")") +
+                (stride.empty() ? "" : " * " + stride);
     }
   }
   lane->pointer = offset.empty() ? b.name : "(" + b.name + " + " + offset + ")";
@@ -335,7 +416,8 @@ Result<Val> Emitter::buffer_value(int buffer, const Node& node, const AtList& at
   if (where.lane_index.empty()) return Val{"ld1(" + where.pointer + ")", false, cls};
   const std::string element = where.pointer + " + (" + where.lane_index + ")";
   if (!where.lane_stride.empty())
-    return Val{"ldg(" + element + ", " + where.lane_stride + ", " + (tail_ ? "n" : "W") + ")", true, cls};
+    return Val{"ldg(" + element + ", " + where.lane_stride + ", " + (tail_ ? "n" : "W") + ")", true,
+               cls};
   // Scratch rows have room for whole vectors.
   return Val{"ld(" + element + ")", true, cls};
 }

@@ -32,8 +32,8 @@ struct Val {
   Cls cls = Cls::kF;
 };
 
-// Where along an axis of a node a value is wanted: C text of the position; `lane` if the vector walks this axis,
-// `text` then being the position of lane 0.
+// Where along an axis of a node a value is wanted: C text of the position; `lane` if the vector
+// walks this axis, `text` then being the position of lane 0.
 struct At {
   std::string text = "0l";
   bool lane = false;
@@ -53,7 +53,8 @@ struct PackBuffer {
 
 class Emitter {
  public:
-  Emitter(const ir::Program& program, const std::string& name, const Schedule& schedule, const TargetInfo& target)
+  Emitter(const ir::Program& program, const std::string& name, const Schedule& schedule,
+          const TargetInfo& target)
       : program_(program), name_(name), schedule_(schedule), target_(target) {}
   Result<CpuKernelText> run();
 
@@ -73,7 +74,9 @@ class Emitter {
   Status emit_pack_b(ValueId source, bool transposed, MmaUnit unit);
   Status emit_product(const ir::Node& mma);
   Result<MmaUnit> unit_of(const ir::Node& mma) const;
-  Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit, std::string* panel_words);
+  Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit,
+                                         std::string* panel_words);
+  Status emit_pack_ahead(const ir::Node& phase);
   std::string pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const;
 
   // emit_groups.cc
@@ -91,17 +94,19 @@ class Emitter {
   Result<Val> elementwise_value(const ir::Node& node, const AtList& at);
   Result<Val> cast(const Val& v, DType from, DType to);
   Result<std::vector<Val>> operand_values(const ir::Node& node, const AtList& at);
-  // Address of an element: pointer text without the lane's part; the lane's stride and whether it is 1.
+  // Address of an element: pointer text without the lane's part; the lane's stride and whether it
+  // is 1.
   struct Address {
     std::string pointer;
-    std::string lane_index;   // elements to add for the lane axis at lane 0, "" if no lane
-    std::string lane_stride;  // "" contiguous
-    std::string lane_offsets; // gathered: a vector of element offsets
+    std::string lane_index;    // elements to add for the lane axis at lane 0, "" if no lane
+    std::string lane_stride;   // "" contiguous
+    std::string lane_offsets;  // gathered: a vector of element offsets
   };
   Result<Address> address(const ir::Node& node, const AtList& at);
   std::string buffer_pointer(int buffer, const ir::Node& node, const AtList& at, Address* lane);
   Val splat(const Val& v) const;
-  Val name_value(const std::string& stem, const Val& v);  // gives a value a C++ name in the right place
+  // gives a value a C++ name in the right place
+  Val name_value(const std::string& stem, const Val& v);
   std::string literal(double number, Cls cls) const;
   Diag unsupported(const ir::Node& node, std::string what, std::string fix) const;
 
@@ -112,17 +117,20 @@ class Emitter {
   Plan plan_;
   ArgLayout args_;
   Writer w_;
-  std::map<std::string, PackedArg> packed_args_;       // tensor -> how it is packed
-  ir::Program launched_;                               // with packed tensors' shapes
-  std::map<std::string, PackBuffer> packs_;            // key -> buffer
+  std::map<std::string, PackedArg> packed_args_;  // tensor -> how it is packed
+  // of them, those that this kernel packs itself
+  std::map<std::string, MmaUnit> ahead_;
+  ir::Program launched_;                     // with packed tensors' shapes
+  std::map<std::string, PackBuffer> packs_;  // key -> buffer
   std::vector<std::string> pack_order_;
   std::set<MmaUnit> units_;
-  std::map<ValueId, std::string> variables_;           // scalar carried values and loop results
-  std::vector<std::map<std::string, Val>> memo_{1};    // scalar values named in open scopes
+  std::map<ValueId, std::string> variables_;         // scalar carried values and loop results
+  std::vector<std::map<std::string, Val>> memo_{1};  // scalar values named in open scopes
   // While a vector body is written:
   std::vector<std::string>* body_ = nullptr;
   std::map<std::string, Val>* body_memo_ = nullptr;
   bool tail_ = false;
+  std::string nt_row_;  // variable: this row's stores bypass the caches
   bool uses_nt_ = false;
   bool in_tiles_ = false;
 };

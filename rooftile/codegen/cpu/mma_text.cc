@@ -104,47 +104,55 @@ template <class D, class S> AI void pack_word_row(i32* out, i64 pp, const S* con
 
 std::string num(int64_t v) { return std::to_string(v); }
 
-// AMX: 32 rows x 32 columns with four accumulators; 16 rows x 64 columns for the last few rows or a small M.
+// AMX: 32 rows x 32 columns with four accumulators; 16 rows x 64 columns for the last few rows or a
+// small M.
 std::string amx_text(const MmaUnitInfo& info, int prefetch_bytes) {
   const char* dp = info.unit == MmaUnit::kAmxBf16 ? "tdpbf16ps" : "tdpbssd";
   auto tile = [](const char* op, int t, const std::string& addr, const std::string& stride) {
-    return "    asm volatile(\"" + std::string(op) + " (%0,%1,1), %%tmm" + num(t) + "\" :: \"r\"(" + addr + "), \"r\"(" +
-           stride + ") : \"memory\");\n";
+    return "    asm volatile(\"" + std::string(op) + " (%0,%1,1), %%tmm" + num(t) + "\" :: \"r\"(" +
+           addr + "), \"r\"(" + stride + ") : \"memory\");\n";
   };
   auto store = [](int t, const std::string& addr, const std::string& stride) {
-    return "    asm volatile(\"tilestored %%tmm" + num(t) + ", (%0,%1,1)\" :: \"r\"(" + addr + "), \"r\"(" + stride +
-           ") : \"memory\");\n";
+    return "    asm volatile(\"tilestored %%tmm" + num(t) + ", (%0,%1,1)\" :: \"r\"(" + addr +
+           "), \"r\"(" + stride + ") : \"memory\");\n";
   };
   auto zero = [](int t) { return "    asm volatile(\"tilezero %%tmm" + num(t) + "\" ::);\n"; };
   auto mul = [dp](int c, int a, int b) {
-    return "      asm volatile(\"" + std::string(dp) + " %%tmm" + num(b) + ", %%tmm" + num(a) + ", %%tmm" + num(c) +
-           "\" ::);\n";
+    return "      asm volatile(\"" + std::string(dp) + " %%tmm" + num(b) + ", %%tmm" + num(a) +
+           ", %%tmm" + num(c) + "\" ::);\n";
   };
   const std::string acc = info.int_acc ? "i32" : "float";
   std::string s;
   s += "// Accumulators tmm0..3, A tmm4..5, B tmm6..7; every tile is 16 rows of 64 bytes.\n";
   // 2 x 2: one panel, 32 rows
-  s += "static __attribute__((noinline)) void mm_" + std::string(info.name) + "_22(const char* a, i64 pa, const char* b, " +
-       acc + "* c, i64 ldc, i64 kw, int first, const char* next, i64 ahead) {\n";
-  s += "    const i64 cs = ldc * 4;\n    " + acc + "* c2 = c + 16 * ldc;\n    const char* a2 = a + 16 * pa;\n";
+  s += "static __attribute__((noinline)) void mm_" + std::string(info.name) +
+       "_22(const char* a, i64 pa, const char* b, " + acc +
+       "* c, i64 ldc, i64 kw, int first, const char* next, i64 ahead) {\n";
+  s += "    const i64 cs = ldc * 4;\n    " + acc +
+       "* c2 = c + 16 * ldc;\n    const char* a2 = a + 16 * pa;\n";
   s += "    if (first) {\n" + zero(0) + zero(1) + zero(2) + zero(3) + "    } else {\n";
-  s += tile("tileloadd", 0, "c", "cs") + tile("tileloadd", 1, "c + 16", "cs") + tile("tileloadd", 2, "c2", "cs") +
-       tile("tileloadd", 3, "c2 + 16", "cs") + "    }\n";
+  s += tile("tileloadd", 0, "c", "cs") + tile("tileloadd", 1, "c + 16", "cs") +
+       tile("tileloadd", 2, "c2", "cs") + tile("tileloadd", 3, "c2 + 16", "cs") + "    }\n";
   s += "    for (i64 k = 0; k < kw; k += 16) {\n";
   s += tile("tileloadd", 6, "b", "128l") + tile("tileloadd", 4, "a", "pa");
-  s += mul(0, 4, 6) + tile("tileloadd", 7, "b + 64", "128l") + mul(1, 4, 7) + tile("tileloadd", 5, "a2", "pa") +
-       mul(2, 5, 6) + mul(3, 5, 7);
+  s += mul(0, 4, 6) + tile("tileloadd", 7, "b + 64", "128l") + mul(1, 4, 7) +
+       tile("tileloadd", 5, "a2", "pa") + mul(2, 5, 6) + mul(3, 5, 7);
   s += "      if (ahead-- > 0) {\n";
-  s += "        for (int i = 0; i < 2048; i += 64) __builtin_prefetch(next + i, 0, 2);\n        next += 2048;\n      }\n";
+  s += "        for (int i = 0; i < 2048; i += 64) __builtin_prefetch(next + i, 0, 2);\n        "
+       "next += 2048;\n      }\n";
   s += "      a += 64; a2 += 64; b += 2048;\n    }\n";
-  s += store(0, "c", "cs") + store(1, "c + 16", "cs") + store(2, "c2", "cs") + store(3, "c2 + 16", "cs") + "}\n";
+  s += store(0, "c", "cs") + store(1, "c + 16", "cs") + store(2, "c2", "cs") +
+       store(3, "c2 + 16", "cs") + "}\n";
   // 1 x 4: two panels, 16 rows; 1 x 2: one panel
   for (int panels : {2, 1}) {
-    s += "static __attribute__((noinline)) void mm_" + std::string(info.name) + "_1" + num(2 * panels) +
-         "(const char* a, i64 pa, const char* b, i64 pb, " + acc + "* c, i64 ldc, i64 kw, int first) {\n";
+    s += "static __attribute__((noinline)) void mm_" + std::string(info.name) + "_1" +
+         num(2 * panels) + "(const char* a, i64 pa, const char* b, i64 pb, " + acc +
+         "* c, i64 ldc, i64 kw, int first) {\n";
     s += "    const i64 cs = ldc * 4;\n";
-    if (panels == 2) s += "    const char* q = b + pb;\n";
-    else s += "    (void)pb;\n";
+    if (panels == 2)
+      s += "    const char* q = b + pb;\n";
+    else
+      s += "    (void)pb;\n";
     s += "    if (first) {\n";
     for (int t = 0; t < 2 * panels; ++t) s += zero(t);
     s += "    } else {\n";
@@ -153,10 +161,13 @@ std::string amx_text(const MmaUnitInfo& info, int prefetch_bytes) {
     s += tile("tileloadd", 4, "a", "pa") + tile("tileloadd", 6, "b", "128l") + mul(0, 4, 6) +
          tile("tileloadd", 7, "b + 64", "128l") + mul(1, 4, 7);
     if (panels == 2)
-      s += tile("tileloadd", 6, "q", "128l") + mul(2, 4, 6) + tile("tileloadd", 7, "q + 64", "128l") + mul(3, 4, 7);
+      s += tile("tileloadd", 6, "q", "128l") + mul(2, 4, 6) +
+           tile("tileloadd", 7, "q + 64", "128l") + mul(3, 4, 7);
     if (prefetch_bytes > 0) {
-      s += "      for (int i = 0; i < 2048; i += 64) {\n        __builtin_prefetch(b + " + num(prefetch_bytes) + " + i, 0, 3);\n";
-      if (panels == 2) s += "        __builtin_prefetch(q + " + num(prefetch_bytes) + " + i, 0, 3);\n";
+      s += "      for (int i = 0; i < 2048; i += 64) {\n        __builtin_prefetch(b + " +
+           num(prefetch_bytes) + " + i, 0, 3);\n";
+      if (panels == 2)
+        s += "        __builtin_prefetch(q + " + num(prefetch_bytes) + " + i, 0, 3);\n";
       s += "      }\n";
     }
     s += "      a += 64; b += 2048;";
@@ -167,34 +178,49 @@ std::string amx_text(const MmaUnitInfo& info, int prefetch_bytes) {
   const std::string fn = "mm_" + std::string(info.name);
   s += "static void " + fn + "(const char* a, i64 pa, const i32* bw, i64 pbw, " + acc +
        "* c, i64 ldc, i64 m, i64 n, i64 kw, int first) {\n"
-       "  const char* b = (const char*)bw;\n  const i64 pb = pbw * 4, panels = (n + 31) / 32;\n  kw = up(kw, 16);\n"
+       "  const char* b = (const char*)bw;\n  const i64 pb = pbw * 4, panels = (n + 31) / 32;\n  "
+       "kw = up(kw, 16);\n"
        "  if (m <= 16) {\n    i64 p = 0;\n"
-       "    for (; p + 2 <= panels; p += 2) " + fn + "_14(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
-       "    for (; p < panels; p++) " + fn + "_12(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n    return;\n  }\n"
+       "    for (; p + 2 <= panels; p += 2) " +
+       fn +
+       "_14(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
+       "    for (; p < panels; p++) " +
+       fn +
+       "_12(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n    return;\n  }\n"
        "  const i64 tiles = m / 32 + (m % 32 > 16);\n"
-       "  for (i64 p = 0; p < panels; p++) {  // the panel stays in L1, A streams from L2; the next panel comes meanwhile\n"
-       "    i64 i = 0;\n    const i64 steps = kw / 16, share = p + 1 < panels ? (steps + tiles - 1) / tiles : 0;\n"
+       "  for (i64 p = 0; p < panels; p++) {  // the panel stays in L1, A streams from L2; the "
+       "next panel comes meanwhile\n"
+       "    i64 i = 0;\n    const i64 steps = kw / 16, share = p + 1 < panels ? (steps + tiles - "
+       "1) / tiles : 0;\n"
        "    for (; i * 32 + 16 < m; i++)\n"
-       "      " + fn + "_22(a + i * 32 * pa, pa, b + p * pb, c + i * 32 * ldc + p * 32, ldc, kw, first, b + (p + 1) * pb + i * share * 2048, imin(share, steps - i * share));\n"
-       "    if (i * 32 < m) " + fn + "_12(a + i * 32 * pa, pa, b + p * pb, pb, c + i * 32 * ldc + p * 32, ldc, kw, first);\n"
+       "      " +
+       fn +
+       "_22(a + i * 32 * pa, pa, b + p * pb, c + i * 32 * ldc + p * 32, ldc, kw, first, b + (p + "
+       "1) * pb + i * share * 2048, imin(share, steps - i * share));\n"
+       "    if (i * 32 < m) " +
+       fn +
+       "_12(a + i * 32 * pa, pa, b + p * pb, pb, c + i * 32 * ldc + p * 32, ldc, kw, first);\n"
        "  }\n}\n";
   return s;
 }
 
 // Register tile of `rows` x 32 columns with named accumulators: A is broadcast a word at a time.
-std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panels, int prefetch_bytes) {
+std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panels,
+                         int prefetch_bytes) {
   const int per_panel = kPanelColumns / lanes, vecs = per_panel * panels;
   const std::string acc_t = info.int_acc ? "VI" : "VF", elem = info.int_acc ? "i32" : "float";
   const std::string load = info.int_acc ? "VIu" : "VFu";
-  const bool biased = info.unit == MmaUnit::kDotInt8;  // vpdpbusd wants unsigned A: a + 128, undone by `fix`
+  // vpdpbusd wants unsigned A: a + 128, undone by `fix`
+  const bool biased = info.unit == MmaUnit::kDotInt8;
   auto c = [](int r, int v) { return "c" + num(r) + "_" + num(v); };
   auto c_at = [&](int r, int v) { return "c + " + num(r) + " * ldc + " + num(v * lanes); };
-  std::string s = "static __attribute__((noinline)) void mm_" + std::string(info.name) + "_r" + num(rows) + "p" +
-                  num(panels) + "(const char* a, i64 pa, const i32* b, i64 pb, " + elem +
-                  "* c, i64 ldc, i64 kw, int first) {\n  (void)pb;\n";
+  std::string s = "static __attribute__((noinline)) void mm_" + std::string(info.name) + "_r" +
+                  num(rows) + "p" + num(panels) + "(const char* a, i64 pa, const i32* b, i64 pb, " +
+                  elem + "* c, i64 ldc, i64 kw, int first) {\n  (void)pb;\n";
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vecs; ++v)
-      s += "  " + acc_t + " " + c(r, v) + " = first ? (" + acc_t + "){} : *(const " + load + "*)(" + c_at(r, v) + ");\n";
+      s += "  " + acc_t + " " + c(r, v) + " = first ? (" + acc_t + "){} : *(const " + load + "*)(" +
+           c_at(r, v) + ");\n";
   if (biased)
     for (int v = 0; v < vecs; ++v) s += "  VI fix" + num(v) + " = {};\n";
   s += "  for (i64 k = 0; k < kw; k++) {\n";
@@ -204,18 +230,21 @@ std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panel
   if (prefetch_bytes > 0)
     for (int p = 0; p < panels; ++p)
       for (int line = 0; line < 2; ++line)
-        s += "    __builtin_prefetch((const char*)(b + " + num(p) + " * pb) + " + num(prefetch_bytes + 64 * line) + ", 0, 3);\n";
+        s += "    __builtin_prefetch((const char*)(b + " + num(p) + " * pb) + " +
+             num(prefetch_bytes + 64 * line) + ", 0, 3);\n";
   if (info.unit == MmaUnit::kFmaBf16)
     for (int v = 0; v < vecs; ++v)
-      s += "    const VF e" + num(v) + " = (VF)(b" + num(v) + " << 16), o" + num(v) + " = (VF)(b" + num(v) +
-           " & (i32)0xffff0000);\n";
+      s += "    const VF e" + num(v) + " = (VF)(b" + num(v) + " << 16), o" + num(v) + " = (VF)(b" +
+           num(v) + " & (i32)0xffff0000);\n";
   if (info.unit == MmaUnit::kMulInt8)
     for (int v = 0; v < vecs; ++v)
       for (int g = 0; g < 4; ++g)
-        s += "    const VI q" + num(v) + num(g) + " = (b" + num(v) + " << " + num(24 - 8 * g) + ") >> 24;\n";
+        s += "    const VI q" + num(v) + num(g) + " = (b" + num(v) + " << " + num(24 - 8 * g) +
+             ") >> 24;\n";
   if (biased)
     for (int v = 0; v < vecs; ++v)
-      s += "    fix" + num(v) + " = dot8(fix" + num(v) + ", vi((i32)0x80808080), b" + num(v) + ");\n";
+      s += "    fix" + num(v) + " = dot8(fix" + num(v) + ", vi((i32)0x80808080), b" + num(v) +
+           ");\n";
   for (int r = 0; r < rows; ++r) {
     const std::string word = "*(const i32u*)(a + " + num(r) + " * pa)";
     s += "    {\n";
@@ -235,7 +264,8 @@ std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panel
           s += "      " + c(r, v) + " = dot8(" + c(r, v) + ", x, b" + num(v) + ");\n";
         break;
       case MmaUnit::kFmaBf16:
-        s += "      const VI w = vi(" + word + ");\n      const VF x = (VF)(w << 16), y = (VF)(w & (i32)0xffff0000);\n";
+        s += "      const VI w = vi(" + word +
+             ");\n      const VF x = (VF)(w << 16), y = (VF)(w & (i32)0xffff0000);\n";
         for (int v = 0; v < vecs; ++v) {
           s += "      " + c(r, v) + " += x * e" + num(v) + ";\n";
           s += "      " + c(r, v) + " += y * o" + num(v) + ";\n";
@@ -245,35 +275,44 @@ std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panel
         s += "      const i32 w = " + word + ";\n";
         for (int v = 0; v < vecs; ++v)
           for (int g = 0; g < 4; ++g)
-            s += "      " + c(r, v) + " += vi((w << " + num(24 - 8 * g) + ") >> 24) * q" + num(v) + num(g) + ";\n";
+            s += "      " + c(r, v) + " += vi((w << " + num(24 - 8 * g) + ") >> 24) * q" + num(v) +
+                 num(g) + ";\n";
     }
     s += "    }\n";
   }
   s += "    a += 4; b += 32;\n  }\n";
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vecs; ++v)
-      s += "  *(" + load + "*)(" + c_at(r, v) + ") = " + c(r, v) + (biased ? " - fix" + num(v) : "") + ";\n";
+      s += "  *(" + load + "*)(" + c_at(r, v) + ") = " + c(r, v) +
+           (biased ? " - fix" + num(v) : "") + ";\n";
   return s + "}\n";
 }
 
 std::string lanes_text(const MmaUnitInfo& info, const TargetInfo& target, int prefetch_bytes) {
   const int lanes = target.lanes_f32();
-  std::vector<int> heights = lanes == 16 ? std::vector<int>{12, 8, 6, 4, 2, 1} : std::vector<int>{3, 2, 1};
+  std::vector<int> heights =
+      lanes == 16 ? std::vector<int>{12, 8, 6, 4, 2, 1} : std::vector<int>{3, 2, 1};
   if (info.unit == MmaUnit::kMulInt8) heights = {2, 1};
   const std::string fn = "mm_" + std::string(info.name);
   std::string s;
   if (info.unit == MmaUnit::kDotBf16)
     s += "typedef short DH __attribute__((vector_size(64)));\n"
          "#if defined(__clang__)\n"
-         "AI VF dot2(VF c, VI x, VI b) { asm(\"vdpbf16ps %2,%1,%0\" : \"+v\"(c) : \"v\"(x), \"v\"(b)); return c; }\n"
+         "AI VF dot2(VF c, VI x, VI b) { asm(\"vdpbf16ps %2,%1,%0\" : \"+v\"(c) : \"v\"(x), "
+         "\"v\"(b)); return c; }\n"
          "#else  // with asm, g++ 12 spills accumulators around it; with the builtin it does not\n"
-         "AI VF dot2(VF c, VI x, VI b) { return __builtin_ia32_dpbf16ps_v16sf(c, (DH)x, (DH)b); }\n#endif\n";
+         "AI VF dot2(VF c, VI x, VI b) { return __builtin_ia32_dpbf16ps_v16sf(c, (DH)x, (DH)b); "
+         "}\n#endif\n";
   if (info.unit == MmaUnit::kDotInt8)
-    s += "#if defined(__clang__)\n"
-         "AI VI dot8(VI c, VI x, VI b) { asm(\"vpdpbusd %2,%1,%0\" : \"+v\"(c) : \"v\"(x), \"v\"(b)); return c; }\n#else\n"
-         "AI VI dot8(VI c, VI x, VI b) { return __builtin_ia32_vpdpbusd_v16si(c, x, b); }\n#endif\n";
-  for (int rows : heights) s += lanes_kernel(info, lanes, rows, 1, prefetch_bytes && rows <= 8 ? prefetch_bytes : 0);
-  const bool wide = lanes == 16;  // few rows leave registers free: several panels side by side, several streams
+    s +=
+        "#if defined(__clang__)\n"
+        "AI VI dot8(VI c, VI x, VI b) { asm(\"vpdpbusd %2,%1,%0\" : \"+v\"(c) : \"v\"(x), "
+        "\"v\"(b)); return c; }\n#else\n"
+        "AI VI dot8(VI c, VI x, VI b) { return __builtin_ia32_vpdpbusd_v16si(c, x, b); }\n#endif\n";
+  for (int rows : heights)
+    s += lanes_kernel(info, lanes, rows, 1, prefetch_bytes && rows <= 8 ? prefetch_bytes : 0);
+  // few rows leave registers free: several panels side by side, several streams
+  const bool wide = lanes == 16;
   if (wide) {
     s += lanes_kernel(info, lanes, 1, 4, prefetch_bytes);
     s += lanes_kernel(info, lanes, 2, 4, prefetch_bytes);
@@ -286,10 +325,16 @@ std::string lanes_text(const MmaUnitInfo& info, const TargetInfo& target, int pr
   if (wide)
     s += "  if (m <= 4 && m != 3) {\n    const i64 side = m <= 2 ? 4 : 2;\n"
          "    for (; p + side <= panels; p += side) {\n"
-         "      if (m == 1) " + fn + "_r1p4(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
-         "      else if (m == 2) " + fn + "_r2p4(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
-         "      else " + fn + "_r4p2(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n    }\n  }\n";
-  s += "  for (; p < panels; p++) {\n    const i32* bp = b + p * pb;\n    " + elem + "* cp = c + p * 32;\n    i64 i = 0;\n";
+         "      if (m == 1) " +
+         fn +
+         "_r1p4(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
+         "      else if (m == 2) " +
+         fn +
+         "_r2p4(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
+         "      else " +
+         fn + "_r4p2(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n    }\n  }\n";
+  s += "  for (; p < panels; p++) {\n    const i32* bp = b + p * pb;\n    " + elem +
+       "* cp = c + p * 32;\n    i64 i = 0;\n";
   for (int rows : heights)
     s += "    for (; i + " + num(rows) + " <= m; i += " + num(rows) + ") " + fn + "_r" + num(rows) +
          "p1(a + i * pa, pa, bp, pb, cp + i * ldc, ldc, kw, first);\n";
@@ -303,15 +348,21 @@ const MmaUnitInfo& unit_info(MmaUnit unit) { return kUnits[static_cast<size_t>(u
 bool choose_unit(DType dtype, MmaMechanism wish, const TargetInfo& target, MmaUnit* unit) {
   const bool avx512 = target.isa == "avx512";
   if (dtype == DType::kBf16) {
-    if (avx512 && target.amx_bf16 && wish != MmaMechanism::kLanes) *unit = MmaUnit::kAmxBf16;
-    else if (wish == MmaMechanism::kAmx) return false;
-    else *unit = avx512 && target.avx512_bf16 ? MmaUnit::kDotBf16 : MmaUnit::kFmaBf16;
+    if (avx512 && target.amx_bf16 && wish != MmaMechanism::kLanes)
+      *unit = MmaUnit::kAmxBf16;
+    else if (wish == MmaMechanism::kAmx)
+      return false;
+    else
+      *unit = avx512 && target.avx512_bf16 ? MmaUnit::kDotBf16 : MmaUnit::kFmaBf16;
     return true;
   }
   if (dtype == DType::kI8) {
-    if (avx512 && target.amx_int8 && wish != MmaMechanism::kLanes) *unit = MmaUnit::kAmxInt8;
-    else if (wish == MmaMechanism::kAmx) return false;
-    else *unit = avx512 && target.avx512_vnni ? MmaUnit::kDotInt8 : MmaUnit::kMulInt8;
+    if (avx512 && target.amx_int8 && wish != MmaMechanism::kLanes)
+      *unit = MmaUnit::kAmxInt8;
+    else if (wish == MmaMechanism::kAmx)
+      return false;
+    else
+      *unit = avx512 && target.avx512_vnni ? MmaUnit::kDotInt8 : MmaUnit::kMulInt8;
     return true;
   }
   if (wish == MmaMechanism::kAmx || (dtype != DType::kF32 && dtype != DType::kF16)) return false;

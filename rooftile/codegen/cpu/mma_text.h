@@ -20,27 +20,33 @@ inline constexpr int kPanelColumns = 32;
 inline constexpr int kWordAlign = 16;  // K words are padded to this: one AMX row
 
 enum class MmaUnit : uint8_t {
-  kAmxBf16, kAmxInt8,      // 16x16 tiles, 64 bytes of K a step
-  kDotBf16, kDotInt8,      // vdpbf16ps, vpdpbusd
-  kFmaF32, kFmaBf16,       // FMA on f32 words; bf16 words widened on the fly
-  kMulInt8,                // four multiplies a word; any machine
+  kAmxBf16,
+  kAmxInt8,  // 16x16 tiles, 64 bytes of K a step
+  kDotBf16,
+  kDotInt8,  // vdpbf16ps, vpdpbusd
+  kFmaF32,
+  kFmaBf16,  // FMA on f32 words; bf16 words widened on the fly
+  kMulInt8,  // four multiplies a word; any machine
 };
 
 struct MmaUnitInfo {
   MmaUnit unit;
-  const char* name;      // "amx_bf16": part of the function's name
-  DType word_dtype;      // what packed operands hold (f16 operands are packed as f32)
-  int per_word;          // elements along K in a 32-bit word
+  const char* name;  // "amx_bf16": part of the function's name
+  DType word_dtype;  // what packed operands hold (f16 operands are packed as f32)
+  int per_word;      // elements along K in a 32-bit word
   bool int_acc;
   bool amx;
 };
 const MmaUnitInfo& unit_info(MmaUnit unit);
 
-// The unit for operands of `dtype`; kPlacement is decided by the caller when `wish` cannot be met (returns false).
+// The unit for operands of `dtype`; kPlacement is decided by the caller when `wish` cannot be met
+// (returns false).
 bool choose_unit(DType dtype, MmaMechanism wish, const TargetInfo& target, MmaUnit* unit);
 
-std::string amx_setup_text();                   // amx_enter, amx_leave: tile configuration of a thread
-std::string packing_text();                     // copy_row, pack_n_major, pack_k_major
-std::string mma_text(MmaUnit unit, const TargetInfo& target, int prefetch_bytes);  // function mm_<name>(...)
+// amx_enter, amx_leave: tile configuration of a thread
+std::string amx_setup_text();
+std::string packing_text();  // copy_row, pack_n_major, pack_k_major
+// function mm_<name>(...)
+std::string mma_text(MmaUnit unit, const TargetInfo& target, int prefetch_bytes);
 
 }  // namespace rooftile::codegen

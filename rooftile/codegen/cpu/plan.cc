@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan, first half: who uses what, and which values get a buffer. Grouping into row loops is in plan_groups.cc.
+// Plan, first half: who uses what, and which values get a buffer. Grouping into row loops is in
+// plan_groups.cc.
 #include "rooftile/codegen/cpu/plan.h"
 
 #include <algorithm>
@@ -9,52 +10,48 @@ namespace rooftile::codegen {
 using ir::Node;
 using ir::Op;
 
+namespace {
+
+// Neither a loop variable nor an element of an index tensor in it: its value is known when the
+// kernel starts.
+bool is_closed(const Expr& e, const std::set<std::string>& free) {
+  if (e.kind() == ExprKind::kIndexLoad || (e.kind() == ExprKind::kSym && free.count(e.name())))
+    return false;
+  for (const Expr& sub : e.args())
+    if (!is_closed(sub, free)) return false;
+  return true;
+}
+
+}  // namespace
+
 std::optional<Expr> upper_bound(const Expr& e, const std::set<std::string>& free) {
+  if (is_closed(e, free)) return e;
   const std::vector<Expr>& a = e.args();
-  auto arg = [&](size_t i) { return upper_bound(a[i], free); };
+  auto both = [&](size_t i, size_t j, auto combine) -> std::optional<Expr> {
+    auto x = upper_bound(a[i], free), y = upper_bound(a[j], free);
+    return x && y ? std::optional<Expr>(combine(*x, *y)) : std::nullopt;
+  };
+  auto larger = [](const Expr& x, const Expr& y) { return max(x, y); };
   switch (e.kind()) {
-    case ExprKind::kConst: return e;
-    case ExprKind::kSym: return free.count(e.name()) ? std::nullopt : std::optional<Expr>(e);
-    case ExprKind::kIndexLoad: return std::nullopt;
-    case ExprKind::kMin: {
-      auto x = arg(0), y = arg(1);
+    case ExprKind::kMin: {  // either side will do
+      auto x = upper_bound(a[0], free), y = upper_bound(a[1], free);
       if (x && y) return min(*x, *y);
       return x ? x : y;
     }
-    case ExprKind::kMax: {
-      auto x = arg(0), y = arg(1);
-      return x && y ? std::optional<Expr>(max(*x, *y)) : std::nullopt;
-    }
-    case ExprKind::kAdd: {
-      auto x = arg(0), y = arg(1);
-      return x && y ? std::optional<Expr>(*x + *y) : std::nullopt;
-    }
-    case ExprKind::kMul: {
-      if (!a[0].is_const() && !a[1].is_const() && (!arg(0) || !arg(1))) return std::nullopt;
-      auto x = arg(0), y = arg(1);
-      return x && y ? std::optional<Expr>(*x * *y) : std::nullopt;
-    }
+    case ExprKind::kMax:
+      return both(0, 1, larger);
+    case ExprKind::kSelect:
+      return both(1, 2, larger);
+    case ExprKind::kAdd:
+      return both(0, 1, [](const Expr& x, const Expr& y) { return x + y; });
+    case ExprKind::kMul:
+      return both(0, 1, [](const Expr& x, const Expr& y) { return x * y; });
     case ExprKind::kFloorDiv: {
-      auto x = arg(0);
-      return x && symbols_of(a[1]).empty() && a[1].kind() != ExprKind::kIndexLoad ? std::optional<Expr>(*x / a[1])
-                                                                                   : std::nullopt;
+      auto x = upper_bound(a[0], free);
+      return x && is_closed(a[1], free) ? std::optional<Expr>(*x / a[1]) : std::nullopt;
     }
-    case ExprKind::kSelect: {
-      auto x = arg(1), y = arg(2);
-      return x && y ? std::optional<Expr>(max(*x, *y)) : std::nullopt;
-    }
-    default: {
-      for (const std::string& s : symbols_of(e))
-        if (free.count(s)) return std::nullopt;
-      std::vector<const Expr*> stack{&e};
-      while (!stack.empty()) {
-        const Expr* top = stack.back();
-        stack.pop_back();
-        if (top->kind() == ExprKind::kIndexLoad) return std::nullopt;
-        for (const Expr& sub : top->args()) stack.push_back(&sub);
-      }
-      return e;
-    }
+    default:
+      return std::nullopt;
   }
 }
 
@@ -64,8 +61,8 @@ bool is_map(Op op) {
   return op == Op::kElementwise || op == Op::kSelect || op == Op::kCast || op == Op::kPhilox;
 }
 
-Diag placement_error(const ir::Program& program, const Node& node, std::string message, std::string found,
-                     std::string expected, std::string fix) {
+Diag placement_error(const ir::Program& program, const Node& node, std::string message,
+                     std::string found, std::string expected, std::string fix) {
   Diag diag;
   diag.code = ErrorCode::kPlacement;
   diag.subject = program.name;
@@ -96,8 +93,13 @@ bool Plan::is_row_scalar(ValueId id) const {
 
 bool Plan::is_inline_source(ValueId id) const {
   switch (program_->node(id).op) {
-    case Op::kFill: case Op::kScalar: case Op::kFromIndex: case Op::kIota: return true;
-    default: return false;
+    case Op::kFill:
+    case Op::kScalar:
+    case Op::kFromIndex:
+    case Op::kIota:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -122,7 +124,8 @@ ValueId Plan::strip_transpose(ValueId id, bool* transposed) const {
 std::vector<Expr> Plan::outer_of(const std::vector<Expr>& shape) const {
   std::vector<Expr> outer;
   for (size_t d = 0; d + 1 < shape.size(); ++d) outer.push_back(shape[d]);
-  if (std::all_of(outer.begin(), outer.end(), [](const Expr& e) { return e.is_const(1); })) outer.clear();
+  if (std::all_of(outer.begin(), outer.end(), [](const Expr& e) { return e.is_const(1); }))
+    outer.clear();
   return outer;
 }
 
@@ -138,7 +141,8 @@ bool Plan::operand_only(ValueId id) const {
   if (users(id).empty()) return false;
   for (const Use& use : users(id)) {
     const Node& user = program_->node(use.user);
-    if (user.op == Op::kTranspose ? operand_only(use.user) : user.op == Op::kMma && use.operand < 2) continue;
+    if (user.op == Op::kTranspose ? operand_only(use.user) : user.op == Op::kMma && use.operand < 2)
+      continue;
     return false;
   }
   return true;
@@ -168,7 +172,8 @@ Status Plan::analyse() {
           users_[static_cast<size_t>(node.operands[i])].push_back({id, static_cast<int>(i)});
       for (size_t d = 0; d < node.region.size(); ++d)
         if (node.region[d].kind == ir::DimIndex::kIndirect)
-          users_[static_cast<size_t>(node.region[d].indirect)].push_back({id, 100 + static_cast<int>(d)});
+          users_[static_cast<size_t>(node.region[d].indirect)].push_back(
+              {id, 100 + static_cast<int>(d)});
       for (size_t k = 0; k < node.block.yields.size(); ++k)
         users_[static_cast<size_t>(node.block.yields[k])].push_back({id, -1 - static_cast<int>(k)});
       self(self, node.block, id);
@@ -176,7 +181,8 @@ Status Plan::analyse() {
   };
   walk(walk, program_->body, -1);
 
-  // Tensors that one phase both reads and writes: what is read must be taken before it is overwritten.
+  // Tensors that one phase both reads and writes: what is read must be taken before it is
+  // overwritten.
   for (ValueId phase : program_->body.nodes) {
     std::set<std::string> loaded, stored;
     auto scan = [&](auto&& self, const ir::Block& block) -> void {
@@ -232,9 +238,13 @@ Status Plan::plan_product(const Node& mma, ValueId region) {
     if (node.op == Op::kLoad) continue;
     if (!is_map(node.op))
       return placement_error(*program_, mma, "an operand of a product cannot be provided",
-                             "`" + value_name(node) + "`", "a loaded tile, or the result of an element-wise operation",
+                             "`" + value_name(node) + "`",
+                             "a loaded tile, or the result of an element-wise operation",
                              "cast or scale it before the product");
-    if (!buffer_.count(operand)) buffer_[operand] = new_buffer(value_name(node), node.dtype, node.shape);
+    // f16 operands are multiplied as f32 words; the value is rounded to f16 all the same.
+    const DType stored = node.dtype == DType::kF16 ? DType::kF32 : node.dtype;
+    if (!buffer_.count(operand))
+      buffer_[operand] = new_buffer(value_name(node), stored, node.shape);
     if (operand == product.a && !product.a_transposed)
       buffers_[static_cast<size_t>(buffer_[operand])].a_operand = true;
     keep_.insert(operand);
@@ -246,7 +256,8 @@ Status Plan::plan_product(const Node& mma, ValueId region) {
     if (use.operand < 0 && use.user == region && region >= 0) {
       const size_t k = static_cast<size_t>(-1 - use.operand);
       for (ValueId id : program_->node(region).block.nodes)
-        if (program_->node(id).op == Op::kCarried && program_->node(id).axis == static_cast<int>(k)) carried = id;
+        if (program_->node(id).op == Op::kCarried && program_->node(id).axis == static_cast<int>(k))
+          carried = id;
       carried_buffer = loops_.at(region).buffers[k];
     }
   if (carried >= 0) {
@@ -254,15 +265,16 @@ Status Plan::plan_product(const Node& mma, ValueId region) {
       for (const Use& use : users(id)) {
         const Node& user = program_->node(use.user);
         if (use.user == mma.id && use.operand == 2) continue;
-        if (use.operand < 0 || !is_map(user.op) || region_[static_cast<size_t>(use.user)] != region ||
-            !self(self, use.user))
+        if (use.operand < 0 || !is_map(user.op) ||
+            region_[static_cast<size_t>(use.user)] != region || !self(self, use.user))
           return false;
       }
       return true;
     };
     if (!only_feeds(only_feeds, carried)) carried_buffer = -1;
   }
-  product.buffer = carried_buffer >= 0 ? carried_buffer : new_buffer(value_name(mma), mma.dtype, mma.shape);
+  product.buffer =
+      carried_buffer >= 0 ? carried_buffer : new_buffer(value_name(mma), mma.dtype, mma.shape);
   buffers_[static_cast<size_t>(product.buffer)].product = true;
   buffer_[mma.id] = product.buffer;
 
@@ -271,7 +283,8 @@ Status Plan::plan_product(const Node& mma, ValueId region) {
     product.zero_first = true;
   } else if (acc == carried && carried_buffer >= 0) {
     const Node& loop = program_->node(region);
-    const Node& init = program_->node(loop.operands[static_cast<size_t>(program_->node(carried).axis)]);
+    const Node& init =
+        program_->node(loop.operands[static_cast<size_t>(program_->node(carried).axis)]);
     if (init.op == Op::kFill && init.number == 0) {
       product.zero_first = true;
       product.loop = region;
@@ -287,19 +300,23 @@ Status Plan::plan_region(const ir::Block& block, ValueId region) {
     const Node& node = program_->node(id);
     if (node.op == Op::kLoop) RT_RETURN_IF_ERROR(plan_loop(node));
     if (node.op == Op::kMma) RT_RETURN_IF_ERROR(plan_product(node, region));
-    if (node.op == Op::kScan || (node.op == Op::kReduce && node.axis + 1 != program_->node(node.operands[0]).rank()))
+    if (node.op == Op::kScan ||
+        (node.op == Op::kReduce && node.axis + 1 != program_->node(node.operands[0]).rank()))
       buffer_[id] = new_buffer(value_name(node), node.dtype, node.shape);
-    const bool listed = !node.label.empty() && std::find(schedule_.keep.begin(), schedule_.keep.end(), node.label) !=
-                                                   schedule_.keep.end();
+    const bool listed =
+        !node.label.empty() &&
+        std::find(schedule_.keep.begin(), schedule_.keep.end(), node.label) != schedule_.keep.end();
     bool keep = listed;
     if (node.op == Op::kLoad && eager_tensors_.count(node.name) && !operand_only(id)) keep = true;
-    if (!schedule_.fuse && (is_map(node.op) || (node.op == Op::kLoad && !operand_only(id)))) keep = true;
+    if (!schedule_.fuse && (is_map(node.op) || (node.op == Op::kLoad && !operand_only(id))))
+      keep = true;
     if (is_map(node.op) || node.op == Op::kReduce)
       for (const Use& use : users(id)) {
         const bool yield = use.operand < 0;
         if ((yield ? use.user : region_[static_cast<size_t>(use.user)]) != region) keep = true;
       }
-    if (keep && !is_scalar(id) && (is_map(node.op) || node.op == Op::kLoad || node.op == Op::kReduce)) {
+    if (keep && !is_scalar(id) &&
+        (is_map(node.op) || node.op == Op::kLoad || node.op == Op::kReduce)) {
       if (!buffer_.count(id)) buffer_[id] = new_buffer(value_name(node), node.dtype, node.shape);
       if (node.op != Op::kReduce && !is_row_scalar(id)) keep_.insert(id);
     }
@@ -320,7 +337,8 @@ Result<Plan> Plan::make(const ir::Program& program, const Schedule& schedule) {
       Diag diag;
       diag.code = ErrorCode::kSchedule;
       diag.subject = program.name;
-      diag.message = "the schedule `" + schedule.name + "` keeps a value that the program does not have";
+      diag.message =
+          "the schedule `" + schedule.name + "` keeps a value that the program does not have";
       diag.found = "`" + label + "`";
       diag.fix = "use the label of a node, or name it with .named(\"" + label + "\")";
       return diag;
@@ -343,7 +361,8 @@ Result<Plan> Plan::make(const ir::Program& program, const Schedule& schedule) {
         diag.argument = buffer.name;
         diag.found = "extent " + extent.str();
         diag.expected = "an extent that is bounded by a tile parameter or a dimension";
-        diag.fix = "take the tile with block(i, SIZE, TOTAL), or write its extent as min(SIZE, ...)";
+        diag.fix =
+            "take the tile with block(i, SIZE, TOTAL), or write its extent as min(SIZE, ...)";
         return diag;
       }
       extent = *bound;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of each value of a tile program on a CPU.
 //
-// A block is turned into steps. Most steps are *row groups*: loops over the leading axes of a tile whose body makes
-// one or more vector passes over the last axis. Values are, by fixed rules:
+// A block is turned into steps. Most steps are *row groups*: loops over the leading axes of a tile
+// whose body makes one or more vector passes over the last axis. Values are, by fixed rules:
 //   inline   recomputed where used (loads, cheap element-wise work)
 //   local    a C++ variable: scalars, and one number a row inside a group
-//   buffer   scratch of the thread: products, loop-carried tiles, and what would be expensive to recompute
-// Items join the group before them when their leading axes are equal and all they need from it is in the same row.
-// Inside a group an item's level is the number of reductions that must be finished before it; items of one level
-// and width share a pass.
+//   buffer   scratch of the thread: products, loop-carried tiles, and what is dear to recompute
+//
+// Items join the group before them when their leading axes are equal and all they need from it is
+// in the same row. Inside a group an item's level is the number of reductions that must be finished
+// before it; items of one level and width share a pass.
 #pragma once
 
 #include <map>
@@ -27,7 +28,8 @@ using ir::ValueId;
 
 struct Use {
   ValueId user;
-  int operand;  // position in operands; -1 - k: yield k of the loop `user`; 100 + d: index tile of dimension d
+  // position in operands; -1 - k: yield k of the loop `user`; 100 + d: index tile of dimension d
+  int operand;
 };
 
 struct Buffer {
@@ -43,9 +45,9 @@ enum class ItemKind : uint8_t { kLocal, kReduce, kColumnReduce, kScan, kKeep, kS
 struct Item {
   ItemKind kind = ItemKind::kKeep;
   ValueId id = -1;
-  int buffer = -1;   // where it is also or only stored
+  int buffer = -1;  // where it is also or only stored
   int level = 0;
-  int commit = -1;   // local: buffer of a carried value, written when the row is done
+  int commit = -1;  // local: buffer of a carried value, written when the row is done
 };
 
 struct Group {
@@ -56,22 +58,23 @@ struct Group {
 struct Step {
   enum Kind : uint8_t { kGroup, kPrepare, kMma, kLoop, kWhen, kCopy } kind = kGroup;
   Group group;
-  ValueId id = -1;          // kPrepare: the load; kMma, kLoop, kWhen: the node
-  int from = -1, to = -1;   // kCopy: buffers
+  ValueId id = -1;         // kPrepare: the load; kMma, kLoop, kWhen: the node
+  int from = -1, to = -1;  // kCopy: buffers
 };
 
 // How the operands and the accumulator of a product are provided.
 struct Product {
-  ValueId a = -1, b = -1;       // loads or kept values, transposes removed
+  ValueId a = -1, b = -1;  // loads or kept values, transposes removed
   bool a_transposed = false, b_transposed = false;
-  bool zero_first = false;      // accumulator starts from zero when the loop variable is at its beginning
-  ValueId loop = -1;            // that loop; -1 with zero_first: always from zero
+  // accumulator starts from zero when the loop variable is at its beginning
+  bool zero_first = false;
+  ValueId loop = -1;  // that loop; -1 with zero_first: always from zero
   int buffer = -1;
 };
 
 struct LoopPlan {
-  std::vector<int> buffers;       // of each carried value; -1: a C++ variable
-  std::vector<bool> skip_init;    // the first product writes it
+  std::vector<int> buffers;     // of each carried value; -1: a C++ variable
+  std::vector<bool> skip_init;  // the first product writes it
 };
 
 class Plan {
@@ -84,14 +87,15 @@ class Plan {
   bool is_scalar(ValueId id) const;      // every extent is 1
   bool is_row_scalar(ValueId id) const;  // last extent is 1, another is not
   bool is_inline_source(ValueId id) const;
-  int buffer_of(ValueId id) const;       // -1: none
+  int buffer_of(ValueId id) const;  // -1: none
   const std::vector<Use>& users(ValueId id) const { return users_[static_cast<size_t>(id)]; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const Product& product(ValueId mma) const { return products_.at(mma); }
   const LoopPlan& loop(ValueId id) const { return loops_.at(id); }
   ValueId strip_transpose(ValueId id, bool* transposed = nullptr) const;
-  std::vector<Expr> outer_of(const std::vector<Expr>& shape) const;  // leading extents, {} when all are 1
-  std::string str() const;               // stage "scheduled"
+  // leading extents, {} when all are 1
+  std::vector<Expr> outer_of(const std::vector<Expr>& shape) const;
+  std::string str() const;  // stage "scheduled"
 
  private:
   struct Flat;  // items of a run before grouping
@@ -102,9 +106,11 @@ class Plan {
   std::vector<Item> items_of(ValueId id) const;
   bool joins(const Group& group, const Item& item) const;
   void finish_group(Group* group) const;
-  void inputs_of(ValueId id, std::vector<ValueId>* out) const;  // direct inputs, index tiles included
+  // direct inputs, index tiles included
+  void inputs_of(ValueId id, std::vector<ValueId>* out) const;
   // Items of `inside` that `id` reads through inline values.
-  void reach(ValueId id, const std::set<ValueId>& inside, std::set<ValueId>* out, bool* transposed) const;
+  void reach(ValueId id, const std::set<ValueId>& inside, std::set<ValueId>* out,
+             bool* transposed) const;
   bool reads(ValueId id, ValueId what) const;  // through inline values
   int weight(ValueId id) const;
   bool operand_only(ValueId id) const;
@@ -115,18 +121,20 @@ class Plan {
   const ir::Program* program_ = nullptr;
   Schedule schedule_;
   std::vector<std::vector<Use>> users_;
-  std::vector<ValueId> region_;              // enclosing region node, -1 at the top
-  std::set<std::string> eager_tensors_;      // read and written: loads are taken at once
-  std::map<ValueId, int> buffer_;            // value -> buffer
-  std::set<ValueId> keep_;                   // element-wise values and loads stored in their buffer
+  std::vector<ValueId> region_;          // enclosing region node, -1 at the top
+  std::set<std::string> eager_tensors_;  // read and written: loads are taken at once
+  std::map<ValueId, int> buffer_;        // value -> buffer
+  std::set<ValueId> keep_;               // element-wise values and loads stored in their buffer
   std::map<ValueId, Product> products_;
   std::map<ValueId, LoopPlan> loops_;
-  std::map<ValueId, int> commits_;           // row-scalar yield -> carried buffer
-  std::map<ValueId, std::vector<std::pair<int, int>>> copies_;  // loop -> buffers to copy when the body is done
+  std::map<ValueId, int> commits_;  // row-scalar yield -> carried buffer
+  // loop -> buffers to copy when the body is done
+  std::map<ValueId, std::vector<std::pair<int, int>>> copies_;
   std::vector<Buffer> buffers_;
 };
 
-// An upper bound without loop variables; nullopt if none is evident (min() with one bounded side, sums, products).
+// An upper bound without loop variables; nullopt if none is evident (min() with one bounded side,
+// sums, products).
 std::optional<Expr> upper_bound(const Expr& e, const std::set<std::string>& free);
 
 }  // namespace rooftile::codegen

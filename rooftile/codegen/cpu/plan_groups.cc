@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan, second half: items, row groups, levels, and what grouping implies for buffers and loop-carried values.
+// Plan, second half: items, row groups, levels, and what grouping implies for buffers and
+// loop-carried values.
 #include <algorithm>
 
 #include "rooftile/codegen/cpu/plan.h"
@@ -11,7 +12,8 @@ using ir::Op;
 
 namespace {
 
-// From this cost on (elementwise.def) a value with several uses in different passes is stored, not recomputed.
+// From this cost on (elementwise.def) a value with several uses in different passes is stored, not
+// recomputed.
 constexpr int kKeepWeight = 8;
 
 bool is_map(Op op) {
@@ -20,7 +22,8 @@ bool is_map(Op op) {
 
 bool same_shape(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [](const Expr& x, const Expr& y) { return x.same_as(y); });
+         std::equal(a.begin(), a.end(), b.begin(),
+                    [](const Expr& x, const Expr& y) { return x.same_as(y); });
 }
 
 }  // namespace
@@ -31,15 +34,20 @@ std::vector<Item> Plan::items_of(ValueId id) const {
   switch (node.op) {
     case Op::kReduce:
       return {{node.axis + 1 == program_->node(node.operands[0]).rank() ? ItemKind::kReduce
-                                                                         : ItemKind::kColumnReduce,
+                                                                        : ItemKind::kColumnReduce,
                id, buffer}};
-    case Op::kScan: return {{ItemKind::kScan, id, buffer}};
-    case Op::kStore: return {{ItemKind::kStore, id, -1}};
+    case Op::kScan:
+      return {{ItemKind::kScan, id, buffer}};
+    case Op::kStore:
+      return {{ItemKind::kStore, id, -1}};
     case Op::kLoad:
       if (keep_.count(id)) return {{ItemKind::kKeep, id, buffer}};
       if (is_scalar(id) && !operand_only(id)) return {{ItemKind::kLocal, id, -1}};
       return {};
-    case Op::kElementwise: case Op::kSelect: case Op::kCast: case Op::kPhilox:
+    case Op::kElementwise:
+    case Op::kSelect:
+    case Op::kCast:
+    case Op::kPhilox:
       if (keep_.count(id)) return {{ItemKind::kKeep, id, buffer}};
       if (is_scalar(id)) return {{ItemKind::kLocal, id, -1}};
       if (is_row_scalar(id)) {
@@ -48,12 +56,15 @@ std::vector<Item> Plan::items_of(ValueId id) const {
         return {item};
       }
       return {};
-    default: return {};
+    default:
+      return {};
   }
 }
 
-// The item values that `id` reads through values computed in place; `inside` limits which ones count.
-void Plan::reach(ValueId id, const std::set<ValueId>& inside, std::set<ValueId>* out, bool* transposed) const {
+// The item values that `id` reads through values computed in place; `inside` limits which ones
+// count.
+void Plan::reach(ValueId id, const std::set<ValueId>& inside, std::set<ValueId>* out,
+                 bool* transposed) const {
   std::vector<ValueId> inputs;
   inputs_of(id, &inputs);
   for (ValueId input : inputs) {
@@ -85,7 +96,8 @@ int Plan::weight(ValueId id) const {
   if (node.op == Op::kPhilox) total = 40;
   if (!is_map(node.op)) return 1;
   for (ValueId input : node.operands)
-    if (is_map(program_->node(input).op) && buffer_of(input) < 0 && !is_scalar(input) && !is_row_scalar(input))
+    if (is_map(program_->node(input).op) && buffer_of(input) < 0 && !is_scalar(input) &&
+        !is_row_scalar(input))
       total += weight(input);
   return total;
 }
@@ -94,8 +106,8 @@ namespace {
 
 const std::vector<Expr>& domain(const ir::Program& program, const Item& item) {
   const Node& node = program.node(item.id);
-  const bool over_operand =
-      item.kind == ItemKind::kReduce || item.kind == ItemKind::kColumnReduce || item.kind == ItemKind::kStore;
+  const bool over_operand = item.kind == ItemKind::kReduce ||
+                            item.kind == ItemKind::kColumnReduce || item.kind == ItemKind::kStore;
   return over_operand ? program.node(node.operands[0]).shape : node.shape;
 }
 
@@ -129,12 +141,15 @@ void Plan::finish_group(Group* group) const {
       const Item& other = group->items[j];
       if (!deps.count(other.id) || other.id == item.id) continue;
       int level = other.level;
-      if (other.kind == ItemKind::kReduce || other.kind == ItemKind::kScan || other.kind == ItemKind::kColumnReduce)
+      if (other.kind == ItemKind::kReduce || other.kind == ItemKind::kScan ||
+          other.kind == ItemKind::kColumnReduce)
         ++level;
       if (other.kind == ItemKind::kKeep) {
         const auto& mine = domain(*program_, item);
         const auto& theirs = domain(*program_, other);
-        if (!is_vector_item(item) || mine.empty() || theirs.empty() || !mine.back().same_as(theirs.back())) ++level;
+        if (!is_vector_item(item) || mine.empty() || theirs.empty() ||
+            !mine.back().same_as(theirs.back()))
+          ++level;
       }
       item.level = std::max(item.level, level);
     }
@@ -181,7 +196,8 @@ std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) cons
     if (node.op == Op::kMma) {
       const Product& product = products_.at(id);
       const ValueId acc = node.operands.size() > 2 ? node.operands[2] : -1;
-      const bool in_place = acc >= 0 && buffer_of(acc) == product.buffer && !is_map(program_->node(acc).op);
+      const bool in_place =
+          acc >= 0 && buffer_of(acc) == product.buffer && !is_map(program_->node(acc).op);
       if (acc >= 0 && !product.zero_first && !in_place) add({ItemKind::kKeep, acc, product.buffer});
       push(Step::kMma, id);
       continue;
@@ -189,7 +205,8 @@ std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) cons
     if (node.op == Op::kLoop) {
       const LoopPlan& loop = loops_.at(id);
       for (size_t k = 0; k < node.operands.size(); ++k)
-        if (loop.buffers[k] >= 0 && !loop.skip_init[k]) add({ItemKind::kKeep, node.operands[k], loop.buffers[k]});
+        if (loop.buffers[k] >= 0 && !loop.skip_init[k])
+          add({ItemKind::kKeep, node.operands[k], loop.buffers[k]});
       push(Step::kLoop, id);
       continue;
     }
@@ -211,10 +228,12 @@ std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) cons
   return steps;
 }
 
-std::vector<Step> Plan::steps(const ir::Block& block, ValueId region) const { return group_block(block, region); }
+std::vector<Step> Plan::steps(const ir::Block& block, ValueId region) const {
+  return group_block(block, region);
+}
 
-// What can only be decided once groups are known: expensive values read by several passes, numbers of a row that
-// later groups need, and where the next values of carried tiles are written.
+// What can only be decided once groups are known: expensive values read by several passes, numbers
+// of a row that later groups need, and where the next values of carried tiles are written.
 Status Plan::keep_expensive(const ir::Block& block, ValueId region) {
   for (int round = 0; round < 3; ++round) {
     bool changed = false;
@@ -228,20 +247,24 @@ Status Plan::keep_expensive(const ir::Block& block, ValueId region) {
           for (ValueId input : inputs) {
             readers[input].insert({s, item.level});
             const Node& node = program_->node(input);
-            const bool inline_value = buffer_of(input) < 0 && (is_map(node.op) || node.op == Op::kTranspose ||
-                                                               node.op == Op::kLoad) &&
-                                      !is_scalar(input) && !is_row_scalar(input);
+            const bool inline_value =
+                buffer_of(input) < 0 &&
+                (is_map(node.op) || node.op == Op::kTranspose || node.op == Op::kLoad) &&
+                !is_scalar(input) && !is_row_scalar(input);
             if (inline_value) self(self, input);
           }
         };
-        if (item.kind == ItemKind::kKeep && !keep_.count(item.id)) readers[item.id].insert({s, item.level});
+        if (item.kind == ItemKind::kKeep && !keep_.count(item.id))
+          readers[item.id].insert({s, item.level});
         visit(visit, item.id);
       }
     for (ValueId id : block.nodes) {
       const Node& node = program_->node(id);
-      const bool recompute = !node.label.empty() && std::find(schedule_.recompute.begin(), schedule_.recompute.end(),
-                                                              node.label) != schedule_.recompute.end();
-      if (!is_map(node.op) || buffer_of(id) >= 0 || is_scalar(id) || is_row_scalar(id) || recompute) continue;
+      const bool recompute =
+          !node.label.empty() && std::find(schedule_.recompute.begin(), schedule_.recompute.end(),
+                                           node.label) != schedule_.recompute.end();
+      if (!is_map(node.op) || buffer_of(id) >= 0 || is_scalar(id) || is_row_scalar(id) || recompute)
+        continue;
       if (users(id).size() < 2 || readers[id].size() < 2 || weight(id) < kKeepWeight) continue;
       buffer_[id] = new_buffer("keep", node.dtype, node.shape);
       keep_.insert(id);
@@ -251,7 +274,8 @@ Status Plan::keep_expensive(const ir::Block& block, ValueId region) {
     for (size_t s = 0; s < steps.size(); ++s) {
       if (steps[s].group.outer.empty()) continue;
       for (const Item& item : steps[s].group.items) {
-        if ((item.kind != ItemKind::kLocal && item.kind != ItemKind::kReduce) || item.buffer >= 0) continue;
+        if ((item.kind != ItemKind::kLocal && item.kind != ItemKind::kReduce) || item.buffer >= 0)
+          continue;
         bool outside = false;
         for (auto [step, level] : readers[item.id]) outside |= step != s;
         if (!outside) continue;
@@ -273,7 +297,8 @@ Status Plan::keep_expensive(const ir::Block& block, ValueId region) {
     const Node& node = program_->node(next);
     ValueId carried = -1;
     for (ValueId id : loop.block.nodes)
-      if (program_->node(id).op == Op::kCarried && program_->node(id).axis == static_cast<int>(k)) carried = id;
+      if (program_->node(id).op == Op::kCarried && program_->node(id).axis == static_cast<int>(k))
+        carried = id;
     const bool map = is_map(node.op) && !buffer_.count(next);
     const bool reduce = node.op == Op::kReduce && !buffer_.count(next);
     if (map && !is_row_scalar(next)) keep_.insert(next);
@@ -295,7 +320,8 @@ Status Plan::keep_expensive(const ir::Block& block, ValueId region) {
         }
         if (s >= home && steps[s].id >= 0)
           for (const Use& use : users(carried))
-            if (use.user == steps[s].id || region_[static_cast<size_t>(use.user)] == steps[s].id) safe = false;
+            if (use.user == steps[s].id || region_[static_cast<size_t>(use.user)] == steps[s].id)
+              safe = false;
       }
       if (safe) {
         if (is_row_scalar(next)) {
@@ -323,7 +349,8 @@ std::string Plan::str() const {
   std::string out;
   for (const Buffer& buffer : buffers_) {
     out += "buffer " + buffer.name + " " + std::string(name(buffer.dtype)) + " [";
-    for (size_t i = 0; i < buffer.extents.size(); ++i) out += (i ? ", " : "") + buffer.extents[i].str();
+    for (size_t i = 0; i < buffer.extents.size(); ++i)
+      out += (i ? ", " : "") + buffer.extents[i].str();
     out += buffer.product ? "] product\n" : "]\n";
   }
   const char* kinds[] = {"local", "reduce", "column_reduce", "scan", "keep", "store"};
@@ -336,11 +363,12 @@ std::string Plan::str() const {
     for (const Step& step : group_block(block, region)) {
       if (step.kind == Step::kGroup) {
         out += pad + "rows [";
-        for (size_t i = 0; i < step.group.outer.size(); ++i) out += (i ? ", " : "") + step.group.outer[i].str();
+        for (size_t i = 0; i < step.group.outer.size(); ++i)
+          out += (i ? ", " : "") + step.group.outer[i].str();
         out += "]\n";
         for (const Item& item : step.group.items) {
-          out += pad + "  pass " + std::to_string(item.level) + ": " + kinds[static_cast<size_t>(item.kind)] + " " +
-                 value(item.id);
+          out += pad + "  pass " + std::to_string(item.level) + ": " +
+                 kinds[static_cast<size_t>(item.kind)] + " " + value(item.id);
           if (item.buffer >= 0) out += " -> " + buffers_[static_cast<size_t>(item.buffer)].name;
           if (item.commit >= 0) out += " => " + buffers_[static_cast<size_t>(item.commit)].name;
           out += "\n";
@@ -353,18 +381,20 @@ std::string Plan::str() const {
         continue;
       }
       const Node& node = program_->node(step.id);
-      if (step.kind == Step::kPrepare) out += pad + "pack " + value(step.id) + " from " + node.name + "\n";
+      if (step.kind == Step::kPrepare)
+        out += pad + "pack " + value(step.id) + " from " + node.name + "\n";
       if (step.kind == Step::kMma)
         out += pad + "product " + value(step.id) + " -> " +
                buffers_[static_cast<size_t>(products_.at(step.id).buffer)].name +
                (products_.at(step.id).zero_first ? " (from zero)\n" : "\n");
       if (step.kind == Step::kWhen) out += pad + "when " + node.expr.str() + "\n";
       if (step.kind == Step::kLoop && node.op == Op::kLoop)
-        out += pad + "loop " + node.name + " = " + node.begin.str() + " .. " + node.end.str() + " step " +
-               node.step.str() + "\n";
+        out += pad + "loop " + node.name + " = " + node.begin.str() + " .. " + node.end.str() +
+               " step " + node.step.str() + "\n";
       if (step.kind == Step::kLoop && node.op == Op::kTiles) {
         out += pad + "parallel tiles";
-        for (size_t i = 0; i < node.vars.size(); ++i) out += " " + node.vars[i] + " < " + node.extents[i].str();
+        for (size_t i = 0; i < node.vars.size(); ++i)
+          out += " " + node.vars[i] + " < " + node.extents[i].str();
         out += "\n";
       }
       self(self, node.block, step.id, indent + 2);

@@ -50,7 +50,8 @@ AI VU vu(VU x) { return x; }
 AI VL vl(VL x) { return x; }
 )";
 
-// Loads and stores of one vector. `n` variants touch n < W elements, `g` strided, `x` indexed, `1` one element.
+// Loads and stores of one vector. `n` variants touch n < W elements, `g` strided, `x` indexed, `1`
+// one element.
 constexpr const char* kMemory = R"(
 AI VF ld(const float* p) { return *(const VFu*)p; }
 AI VI ld(const i32* p) { return *(const VIu*)p; }
@@ -120,8 +121,8 @@ AI void st1(u8* p, i32 v) { *p = (u8)v; }
 AI void st1(b8* p, bool v) { p->bits = v; }
 )";
 
-// Functions. Accuracy: 2 ulp of f32 for exp, exp2, log, log2, recip, rsqrt; 4 ulp for tanh, erf. Polynomials are
-// minimax fits of the relative error on the stated interval.
+// Functions. Accuracy: 2 ulp of f32 for exp, exp2, log, log2, recip, rsqrt; 4 ulp for tanh, erf.
+// Polynomials are minimax fits of the relative error on the stated interval.
 constexpr const char* kMath = R"(
 #define BITS(x) ((VI)(x))
 AI VF sel(VI m, VF a, VF b) { return m ? a : b; }
@@ -151,9 +152,14 @@ AI VL absv(VL a) { return a < 0 ? -a : a; }
 AI float absv(float a) { return __builtin_fabsf(a); }
 AI i32 absv(i32 a) { return a < 0 ? -a : a; }
 AI i64 absv(i64 a) { return a < 0 ? -a : a; }
-AI VF round_near(VF x) {  // |x| < 2^22; the barrier keeps the compiler from simplifying the pair away
+// |x| < 2^22; the barrier keeps the compiler from simplifying the pair away
+AI VF round_near(VF x) {
   VF t = x + 12582912.0f;
+#ifdef __AVX__
   asm("" : "+x"(t));
+#else  // the vector is wider than a register
+  asm("" : "+m"(t));
+#endif
   return t - 12582912.0f;
 }
 AI VF as_bf16(VF x) { return (VF)(CONV(narrow_bf16(x), VU) << 16); }
@@ -182,7 +188,8 @@ AI VF floorv(VF x) {
   t -= sel(t > y, vf(1.0f), vf(0.0f));
   return sel(fits, t, x);
 }
-AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }  // a NaN stays
+// a NaN stays
+AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
 AI VF exp2v(VF x) {
   x = clampv(x, -160.0f, 160.0f);
   VF n = round_near(x), f = x - n;
@@ -197,7 +204,8 @@ AI VF exp2v(VF x) {
 AI VF expv(VF x) {
   x = clampv(x, -110.0f, 110.0f);
   VF n = round_near(x * 1.44269504089f);
-  VF r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;  // ln 2 in two parts; the first product is exact
+  // ln 2 in two parts; the first product is exact
+  VF r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
   VF p = 0.00138368507f * r + 0.008374815769f;
   p = p * r + 0.04166822548f;
   p = p * r + 0.1666642017f;
@@ -353,14 +361,16 @@ AI VH narrow_bf16(VF v) {
 }
 )";
 constexpr const char* kAvx512Bf16 = R"(
-AI VH narrow_bf16(VF v) {  // the instruction flushes denormals; they are below 2^-126, where a bf16 result rounds them anyway
+// the instruction flushes denormals; they are below 2^-126, where a bf16 result rounds them anyway
+AI VH narrow_bf16(VF v) {
   VH r;
   asm("vcvtneps2bf16 %1,%0" : "=v"(r) : "v"(v));
   return r;
 }
 )";
 constexpr const char* kPlainScale = R"(
-AI VF scale_by(VF p, VF n) {  // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
+// p * 2^n, |n| <= 300, two steps so that results below the normal range are right
+AI VF scale_by(VF p, VF n) {
   VI k = CONV(n, VI), h = k >> 1;
   return p * (VF)((h + 127) << 23) * (VF)((k - h + 127) << 23);
 }

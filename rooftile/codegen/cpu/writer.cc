@@ -30,25 +30,44 @@ void Writer::close(const std::string& tail) {
 std::string Writer::expr(const Expr& e) {
   const std::vector<Expr>& a = e.args();
   auto infix = [&](const char* op) { return "(" + expr(a[0]) + " " + op + " " + expr(a[1]) + ")"; };
-  auto call = [&](const char* fn) { return std::string(fn) + "(" + expr(a[0]) + ", " + expr(a[1]) + ")"; };
+  auto call = [&](const char* fn) {
+    return std::string(fn) + "(" + expr(a[0]) + ", " + expr(a[1]) + ")";
+  };
   switch (e.kind()) {
-    case ExprKind::kConst: return std::to_string(e.value()) + "l";
-    case ExprKind::kSym: return c_symbol(e.name());
-    case ExprKind::kAdd: return infix("+");
-    case ExprKind::kSub: return infix("-");
-    case ExprKind::kMul: return infix("*");
-    case ExprKind::kFloorDiv: return call("fdiv");
-    case ExprKind::kMod: return call("fmod_");
-    case ExprKind::kMin: return call("imin");
-    case ExprKind::kMax: return call("imax");
-    case ExprKind::kLt: return "(i64)" + infix("<");
-    case ExprKind::kLe: return "(i64)" + infix("<=");
-    case ExprKind::kEq: return "(i64)" + infix("==");
-    case ExprKind::kNe: return "(i64)" + infix("!=");
-    case ExprKind::kAnd: return "(i64)" + infix("&&");
-    case ExprKind::kOr: return "(i64)" + infix("||");
-    case ExprKind::kNot: return "(i64)(!" + expr(a[0]) + ")";
-    case ExprKind::kSelect: return "(" + expr(a[0]) + " ? " + expr(a[1]) + " : " + expr(a[2]) + ")";
+    case ExprKind::kConst:
+      return std::to_string(e.value()) + "l";
+    case ExprKind::kSym:
+      return c_symbol(e.name());
+    case ExprKind::kAdd:
+      return infix("+");
+    case ExprKind::kSub:
+      return infix("-");
+    case ExprKind::kMul:
+      return infix("*");
+    case ExprKind::kFloorDiv:
+      return call("fdiv");
+    case ExprKind::kMod:
+      return call("fmod_");
+    case ExprKind::kMin:
+      return call("imin");
+    case ExprKind::kMax:
+      return call("imax");
+    case ExprKind::kLt:
+      return "(i64)" + infix("<");
+    case ExprKind::kLe:
+      return "(i64)" + infix("<=");
+    case ExprKind::kEq:
+      return "(i64)" + infix("==");
+    case ExprKind::kNe:
+      return "(i64)" + infix("!=");
+    case ExprKind::kAnd:
+      return "(i64)" + infix("&&");
+    case ExprKind::kOr:
+      return "(i64)" + infix("||");
+    case ExprKind::kNot:
+      return "(i64)(!" + expr(a[0]) + ")";
+    case ExprKind::kSelect:
+      return "(" + expr(a[0]) + " ? " + expr(a[1]) + " : " + expr(a[2]) + ")";
     case ExprKind::kIndexLoad: {
       std::string at;
       for (size_t d = 0; d < a.size(); ++d)

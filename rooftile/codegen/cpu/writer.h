@@ -17,10 +17,11 @@ class Writer {
   void line(const std::string& text);
   void open(const std::string& head);  // "for (...)" -> "for (...) {" and a new scope
   void close(const std::string& tail = "}");
-  void scope_only() { names_.emplace_back(); }   // a scope without braces
+  void scope_only() { names_.emplace_back(); }  // a scope without braces
   void end_scope_only() { names_.pop_back(); }
 
-  // C text of an expression. `let` names it in the current scope when it is more than a symbol or number.
+  // C text of an expression. `let` names it in the current scope when it is more than a symbol or
+  // number.
   std::string expr(const Expr& e);
   std::string let(const Expr& e);
 

@@ -113,7 +113,8 @@ std::string ContractEmitter::conditions() {
   std::string out = "\n  // Conditions of the contract.\n";
   auto reads_tensor = [this](const ir::TensorParam& tensor) {
     for (const ir::Clause& clause : program_.clauses)
-      for (const Expr& part : {clause.condition, clause.lo, clause.hi, clause.used_unit, clause.except})
+      for (const Expr& part :
+           {clause.condition, clause.lo, clause.hi, clause.used_unit, clause.except})
         if (part.str().find(tensor.name + "[") != std::string::npos) return true;
     return false;
   };
@@ -174,8 +175,9 @@ std::string ContractEmitter::index_range(const ir::Clause& clause, const ir::Ten
   if (!clause.used.empty()) {
     // A negative count is refused by the clause on `used` itself.
     const std::string id = identifier(clause.used);
-    out += fmt::format("    const rth::i64 used = ((const {0}*)p_{1})[i0 * s_{1}_0], unit = {2};\n",
-                       c_type(program_.tensor(clause.used)->dtype), id, emit_expr(clause.used_unit));
+    out +=
+        fmt::format("    const rth::i64 used = ((const {0}*)p_{1})[i0 * s_{1}_0], unit = {2};\n",
+                    c_type(program_.tensor(clause.used)->dtype), id, emit_expr(clause.used_unit));
     out += "    const rth::i64 in_use = used > 0 && unit > 0 ? (used - 1) / unit + 1 : 0;\n";
     extent = fmt::format("in_use < {0} ? in_use : {0}", loops.inner_extent);
   }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rooftile/check/ladder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "rooftile/check/case_inputs.h"
+#include "rooftile/check/climb.h"
+#include "rooftile/compile/kernel.h"
+
+namespace rooftile::check {
+namespace {
+
+// Scalar loops in double, one thread.
+constexpr double kReferenceFlopsPerSecond = 5e8;
+
+Diag no_such_target(std::string_view name) {
+  Diag diag;
+  diag.code = ErrorCode::kUsage;
+  diag.subject = "check";
+  diag.message = "there is no such target";
+  diag.found = std::string(name);
+  diag.expected = "cpu, cpu-avx2, cpu-generic or cpu-noamx";
+  return diag;
+}
+
+// A case of the set, resolved.
+struct Item {
+  const Case* test_case;
+  RefCall call;
+  std::vector<const KernelDef*> kernels;  // those that apply
+};
+
+Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options) {
+  std::vector<Item> items;
+  for (const Case& test_case : op.case_list) {
+    if (options.only.empty() && !in_set(test_case, options.set)) continue;
+    auto call = resolve_case(op, test_case);
+    if (!call) return call.status();
+    Item item{&test_case, std::move(*call), {}};
+    for (const KernelDef& kernel : op.kernels)
+      if (!kernel.applies || kernel.applies(item.call.config, item.call.dims))
+        item.kernels.push_back(&kernel);
+    // The smoke set is about what a call would run; the larger ones take every kernel that could.
+    if (options.only.empty() && options.set == "smoke" && item.kernels.size() > 1)
+      item.kernels.resize(1);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+// Compiles what the cases will need, on all cores; the ladder then finds it in the cache. Errors
+// show there.
+void compile_ahead(const OpDef& op, const std::vector<Item>& items, const LadderOptions& options,
+                   const TargetInfo& target) {
+  std::map<std::string, KernelSource> sources;  // by text: many cases share a kernel
+  for (const Item& item : items)
+    for (const KernelDef* kernel : item.kernels)
+      for (const Rung rung : {Rung::kVec, Rung::kKernel}) {
+        const bool wanted = !options.rung || *options.rung == rung ||
+                            (*options.rung == Rung::kFused && rung == Rung::kKernel);
+        if (!wanted) continue;
+        const Schedule schedule = rung_schedule(*kernel, item.call, target, rung);
+        auto source = generate(op, *kernel, item.call.config, item.call.dims, target, &schedule);
+        if (source)
+          sources.emplace(source->kernel_text + source->launcher_text, std::move(*source));
+      }
+  std::vector<KernelSource*> queue;
+  for (auto& [text, source] : sources) queue.push_back(&source);
+  std::atomic<size_t> next{0};
+  std::vector<std::jthread> workers;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    workers.emplace_back([&] {
+      for (size_t at = next++; at < queue.size(); at = next++)
+        (void)compile(std::move(*queue[at])).ok();
+    });
+}
+
+}  // namespace
+
+Result<TargetInfo> target_named(std::string_view name) {
+  TargetInfo target = host_target();
+  if (name == "cpu") return target;
+  target.amx_bf16 = target.amx_int8 = false;
+  if (name == "cpu-noamx") return target;
+  if (name != "cpu-avx2" && name != "cpu-generic") return no_such_target(name);
+  if (name == "cpu-avx2" && target.isa == "generic") {
+    Diag diag = no_such_target(name);
+    diag.code = ErrorCode::kMachine;
+    diag.message = "this machine cannot run the target";
+    diag.expected = "an AVX2 processor";
+    return diag;
+  }
+  target.avx512_bf16 = target.avx512_vnni = target.avx512_fp16 = false;
+  target.isa = std::string(name.substr(4));
+  return target;
+}
+
+bool in_set(const Case& test_case, std::string_view set) {
+  return set == "full" || test_case.tagged(set) || (set == "ci" && test_case.tagged("smoke"));
+}
+
+Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
+                         const std::function<void(const CheckLine&)>& sink) {
+  auto target = target_named(options.target);
+  if (!target) return target.status();
+  auto items = items_of(op, options);
+  if (!items) return items.status();
+  if (options.only.empty()) compile_ahead(op, *items, options, *target);
+
+  Tally tally;
+  const std::function<void(const CheckLine&)> count = [&](const CheckLine& line) {
+    tally.add(line);
+    sink(line);
+  };
+  for (const Item& item : *items) {
+    std::vector<Climb> climbs;
+    for (const KernelDef* kernel : item.kernels) {
+      Climb climb(op, *kernel, *item.test_case, item.call.config, options, *target, count);
+      if (climb.wanted()) climbs.push_back(climb);
+    }
+    if (climbs.empty()) continue;
+    const double flops = op.cost_fn ? op.cost_fn(item.call).flops : 0;
+    if (flops > options.max_reference_flops) {
+      for (const Climb& climb : climbs)
+        climb.skip(fmt::format("the float64 reference would take about {:.0f} s",
+                               flops / kReferenceFlopsPerSecond));
+      continue;
+    }
+    const uint64_t seed = options.seed.value_or(fresh_seed());
+    RefCall inputs = item.call;
+    RT_RETURN_IF_ERROR(make_inputs(op, inputs, seed));
+    RefCall expected = inputs;
+    op.reference_fn(expected);
+    for (Climb& climb : climbs) climb.run(inputs, expected, seed);
+  }
+  return tally;
+}
+
+}  // namespace rooftile::check

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// rooftile bench [OP...]: times operators against the roofline and the libraries.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "rooftile/base/log.h"
+#include "rooftile/bench/bench.h"
+#include "rooftile/check/case_inputs.h"
+#include "rooftile/cli/op_args.h"
+#include "rooftile/cli/output.h"
+#include "rooftile/cli/verb.h"
+
+namespace rooftile::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> names, cases;
+  std::string set = "smoke", json;
+  bench::BenchOptions bench;
+  bool no_check = false, no_peers = false;
+};
+
+struct Job {
+  const OpDef* op;
+  Case test_case;
+};
+
+Result<std::vector<Job>> jobs_of(const Options& options) {
+  auto ops = ops_named(options.names);
+  if (!ops) return ops.status();
+  std::vector<Job> jobs;
+  for (const OpDef* op : *ops) {
+    for (const std::string& text : options.cases) {
+      auto test_case = check::parse_case(text);
+      if (!test_case) return test_case.status();
+      jobs.push_back({op, std::move(*test_case)});
+    }
+    if (options.cases.empty())
+      for (const Case* test_case : bench::bench_cases(*op, options.set))
+        jobs.push_back({op, *test_case});
+  }
+  return jobs;
+}
+
+std::string rate(const bench::BenchLine& line) {
+  return line.bound == "compute" ? fmt::format("{:.2f} TFLOP/s", line.tflops)
+                                 : fmt::format("{:.1f} GB/s", line.gb_per_s);
+}
+
+void add_row(const bench::BenchLine& line, Table& table) {
+  const bool peer = !line.peers.empty();
+  table.row({line.op, line.dtype, line.case_text, line.kernel, fmt::format("{:.1f}", line.us.p50),
+             fmt::format("({:.1f}-{:.1f})", line.us.p20, line.us.p80), rate(line),
+             fmt::format("{:.0f}%", 100 * line.roofline_fraction), line.bound,
+             peer ? line.peers.front().name : "none",
+             peer ? fmt::format("{:.1f}", line.peers.front().us.p50) : "",
+             peer ? fmt::format("{:.2f}", line.peers.front().ratio) : "",
+             std::string(line.checked ? (line.pass ? "ok" : "WRONG") : "unchecked") +
+                 (line.busy ? ", busy" : "")});
+}
+
+// The geometric mean of the ratios of each operator and dtype, over cases with a peer.
+std::string summary(const std::vector<bench::BenchLine>& lines) {
+  std::map<std::string, std::vector<double>> ratios;
+  for (const bench::BenchLine& line : lines)
+    if (!line.peers.empty() && line.peers.front().ratio > 0)
+      ratios[line.op + " " + line.dtype].push_back(line.peers.front().ratio);
+  std::string out;
+  for (const auto& [group, values] : ratios) {
+    double logs = 0, least = values.front();
+    for (double value : values) logs += std::log(value), least = std::min(least, value);
+    out += fmt::format("{}{}: {:.2f} of the library's speed (geometric mean of {}, least {:.2f})",
+                       out.empty() ? "" : "\n", group,
+                       std::exp(logs / static_cast<double>(values.size())), values.size(), least);
+  }
+  return out;
+}
+
+Result<int> run(const Options& options) {
+  auto jobs = jobs_of(options);
+  if (!jobs) return jobs.status();
+  auto out = Output::open(options.json);
+  if (!out) return out.status();
+
+  Table table({"op", "dtype", "case", "kernel", "us", "p20-p80", "rate", "roof", "bound", "peer",
+               "us", "ratio", "check"});
+  std::vector<bench::BenchLine> lines;
+  int failed = 0;
+  Progress progress("bench", static_cast<int>(jobs->size()));
+  for (const Job& job : *jobs) {
+    progress.step(job.op->name + " " + job.test_case.text);
+    auto line = bench::bench_case(*job.op, job.test_case, options.bench);
+    if (!line && (jobs->size() == 1 || line.diag().code == ErrorCode::kUsage)) return line.status();
+    if (!line) {  // the others are still worth their time
+      ++failed;
+      out->text(line.diag().str());
+      continue;
+    }
+    failed += line->pass ? 0 : 1;
+    out->json_line(line->json_line());
+    if (!line->pass)
+      out->text(
+          fmt::format("{} {}: {}; not timed", line->op, line->case_text, line->errors.reason));
+    add_row(*line, table);
+    lines.push_back(std::move(*line));
+  }
+  out->text(table.str());
+  if (const std::string means = summary(lines); !means.empty()) out->text(means);
+  RT_RETURN_IF_ERROR(out->close());
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "bench", "check operators, then time them against the roofline and the libraries");
+  verb->add_option("op", options->names, "operators; default: all");
+  verb->add_option("--set", options->set,
+                   "smoke: a small case each; llm: sizes of real models; full: those and more")
+      ->check(CLI::IsMember({"smoke", "llm", "full"}))
+      ->capture_default_str();
+  verb->add_option("--case", options->cases,
+                   "instead of a set: \"M=16 N=4096 K=4096 dtype=bf16\"; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb->add_option("--route", options->bench.route,
+                   "tile: our kernel beside the libraries; library: the library alone")
+      ->check(CLI::IsMember({"tile", "library"}))
+      ->capture_default_str();
+  verb->add_option("--kernel", options->bench.kernel,
+                   "this kernel of the operator; default: the first that applies");
+  verb->add_option("--rounds", options->bench.timing.rounds, "timed rounds")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--seconds", options->bench.timing.seconds,
+                   "most time spent on the rounds of a case")
+      ->capture_default_str();
+  verb->add_flag("--no-peers", options->no_peers, "do not time the libraries");
+  verb->add_flag("--no-check", options->no_check, "time without checking first; the line says so");
+  verb->add_option("--json", options->json, kJsonHelp);
+  verb->callback([options, &action] {
+    options->bench.check = !options->no_check;
+    options->bench.peers = !options->no_peers;
+    options->bench.timing.min_rounds =
+        std::min(options->bench.timing.min_rounds, options->bench.timing.rounds);
+    if (options->set == "smoke" && options->cases.empty())
+      options->bench.timing.seconds = std::min(options->bench.timing.seconds, 0.5);
+    action = [options] { return run(*options); };
+  });
+}
+
+}  // namespace rooftile::cli

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// rooftile explain OP: what the compiler makes of an operator, stage by stage.
+//
+//   tile       the algorithm as its author wrote it
+//   scheduled  the loop nests that the schedule makes of it
+//   text       the C++ of the kernel
+//   host       the C++ of the launcher that checks the arguments
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "rooftile/check/case_inputs.h"
+#include "rooftile/check/ladder.h"
+#include "rooftile/cli/op_args.h"
+#include "rooftile/cli/output.h"
+#include "rooftile/cli/verb.h"
+#include "rooftile/compile/kernel.h"
+
+namespace rooftile::cli {
+namespace {
+
+struct Options {
+  std::string op, shape, dtype, kernel, stage, json, target = "cpu";
+  std::vector<std::string> words;  // --flag k=v
+  bool unfused = false;
+};
+
+struct Stage {
+  std::string name, text;
+};
+
+// "M=16 N=32", the dtype and the flags are one case.
+Result<Case> case_of(const Options& options, const OpDef& op) {
+  std::string text = options.shape;
+  if (text.empty()) {  // the first case of real sizes, or just the first
+    const auto llm = std::find_if(op.case_list.begin(), op.case_list.end(),
+                                  [](const Case& c) { return c.tagged("llm"); });
+    if (!op.case_list.empty())
+      text = (llm == op.case_list.end() ? op.case_list.front() : *llm).text;
+  }
+  if (!options.dtype.empty()) text += " dtype=" + options.dtype;
+  for (const std::string& word : options.words) text += " " + word;
+  return check::parse_case(text);
+}
+
+Result<const KernelDef*> kernel_of(const OpDef& op, const RefCall& call,
+                                   const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const KernelDef& kernel : op.kernels) {
+    if ((wanted.empty() && (!kernel.applies || kernel.applies(call.config, call.dims))) ||
+        kernel.name == wanted)
+      return &kernel;
+    names.push_back(kernel.name);
+  }
+  Diag diag;
+  diag.code = ErrorCode::kUsage;
+  diag.subject = op.name;
+  diag.message = wanted.empty() ? "no kernel applies to this shape" : "there is no such kernel";
+  diag.found = wanted;
+  diag.expected = fmt::format("{}", fmt::join(names, ", "));
+  return diag;
+}
+
+Result<int> run(const Options& options) {
+  auto op = op_named(options.op);
+  if (!op) return op.status();
+  auto test_case = case_of(options, **op);
+  if (!test_case) return test_case.status();
+  auto call = check::resolve_case(**op, *test_case);
+  if (!call) return call.status();
+  auto kernel = kernel_of(**op, *call, options.kernel);
+  if (!kernel) return kernel.status();
+  auto target = check::target_named(options.target);
+  if (!target) return target.status();
+  auto out = Output::open(options.json);
+  if (!out) return out.status();
+
+  Schedule schedule =
+      (*kernel)->schedule ? (*kernel)->schedule(call->config, call->dims, *target) : Schedule{};
+  if (options.unfused) schedule.fuse = false;
+  auto algorithm = (*op)->build(**kernel, call->config);
+  if (!algorithm) return algorithm.status();
+  std::vector<Stage> stages = {{"tile", ir::print(*algorithm)}};
+  if (options.stage != "tile") {  // the first stage is there even where later ones fail
+    auto source = generate(**op, **kernel, call->config, call->dims, *target, &schedule);
+    if (!source) return source.status();
+    stages.push_back({"scheduled", source->scheduled});
+    stages.push_back({"text", source->kernel_text});
+    stages.push_back({"host", source->launcher_text});
+  }
+  const std::string what =
+      fmt::format("{} {} for {}", (*op)->name, (*kernel)->name, test_case->text);
+  out->text(fmt::format("// {}\n// schedule: {}", what, schedule.str()));
+  for (const Stage& stage : stages) {
+    if (!options.stage.empty() && stage.name != options.stage) continue;
+    out->json_line(
+        nlohmann::ordered_json({{"op", (*op)->name},
+                                {"kernel", (*kernel)->name},
+                                {"case", test_case->text},
+                                {"target", options.target},
+                                {"schedule", schedule.str()},
+                                {"stage", stage.name},
+                                {"lines", std::count(stage.text.begin(), stage.text.end(), '\n')},
+                                {"text", stage.text}})
+            .dump());
+    if (options.stage.empty())
+      out->text(fmt::format("\n// ---- {}: {} lines, `--stage {}` shows it", stage.name,
+                            std::count(stage.text.begin(), stage.text.end(), '\n'), stage.name));
+    else
+      out->text(stage.text);
+  }
+  RT_RETURN_IF_ERROR(out->close());
+  return 0;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& action) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb =
+      app.add_subcommand("explain", "show what the compiler makes of an operator, stage by stage");
+  verb->add_option("op", options->op, "the operator")->required();
+  verb->add_option("--shape", options->shape,
+                   "sizes, dtypes and flags: \"M=16 N=4096 K=4096\"; default: a real one");
+  verb->add_option("--dtype", options->dtype, "of the operands");
+  verb->add_option("--flag", options->words,
+                   "a flag, choice or optional tensor: causal=1, bias=1; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb->add_option("--kernel", options->kernel,
+                   "this kernel of the operator; default: the first that applies");
+  verb->add_option("--stage", options->stage,
+                   "tile, scheduled, text or host; default: what there is")
+      ->check(CLI::IsMember({"tile", "scheduled", "text", "host"}));
+  verb->add_option("--target", options->target, "what to generate for")
+      ->check(CLI::IsMember({"cpu", "cpu-avx2", "cpu-generic", "cpu-noamx"}))
+      ->capture_default_str();
+  verb->add_flag("--unfused", options->unfused,
+                 "with one loop nest a value, as rung 2 of the ladder");
+  verb->add_option("--json", options->json, kJsonHelp);
+  verb->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace rooftile::cli
