@@ -20,7 +20,7 @@ void at_once(int workers, const Fn& fn) {
 
 // A tensor that lives elsewhere is refused, never read as if it were here.
 TEST(KnownFaults, kf_host_01_OtherDevicesAreRefused) {
-  FaultCall call("attention_prefill", "Tq=4 Tk=4 Hq=2 Hkv=2 D=16");
+  FaultCall call("attention_prefill", "Tq=4 Tk=4 Hq=2 Hkv=2 D=16 lse=1");
   call.view("k").device = DeviceKind::kCuda;
   call.view("k").device_id = 1;
   call.expect_refused(ErrorCode::kDevice, "`k`");
@@ -32,13 +32,13 @@ TEST(KnownFaults, kf_host_05_SizesBeyond16Bits) {
     const std::string tokens = std::to_string(count * 10);
     FaultCall sequences("attention_prefill", "Tq=" + tokens + " Tk=" + tokens +
                                                  " B1=" + std::to_string(count + 1) +
-                                                 " cu_q=1 cu_k=1 Hq=1 Hkv=1 D=16 dtype=f32");
+                                                 " cu_q=1 cu_k=1 Hq=1 Hkv=1 D=16 causal=1 lse=1");
     for (const char* offsets : {"cu_q", "cu_k"})
       for (int64_t b = 0; b <= count; ++b)
         sequences.input(offsets)({b}) = static_cast<double>(b * 10);
     sequences.expect_right();
     FaultCall("attention_prefill", "Tq=10 Tk=10 Hq=" + std::to_string(count) +
-                                       " Hkv=" + std::to_string(count) + " D=16 dtype=f32")
+                                       " Hkv=" + std::to_string(count) + " D=16 causal=1 lse=1")
         .expect_right();
   }
 }
