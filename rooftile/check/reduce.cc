@@ -24,13 +24,35 @@ bool valid(const OpDef& op, const RefCall& call) {
   return true;
 }
 
+// Elements of all tensors: operators that only move data have no operations to count.
+double elements_of(const OpDef& op, const RefCall& call) {
+  double elements = 0;
+  for (const ArgDef& arg : op.args) {
+    if (!call.config.has(arg.name)) continue;
+    const auto shape = shape_of(op, arg, call);
+    if (!shape) continue;
+    double count = 1;
+    for (int64_t extent : *shape) count *= static_cast<double>(extent);
+    elements += count;
+  }
+  return elements;
+}
+
+// One element in float64 costs about as much as this many operations of a scalar loop.
+constexpr double kFlopsPerElement = 16;
+
+bool is_quick(const OpDef& op, const RefCall& call, double max_flops) {
+  return (!op.cost_fn || op.cost_fn(call).flops <= max_flops) &&
+         elements_of(op, call) * kFlopsPerElement <= max_flops;
+}
+
 }  // namespace
 
 RefCall reduced_call(const OpDef& op, const RefCall& call, double max_flops,
                      const std::function<bool(const RefCall&)>& admits) {
   RefCall reduced = call;
   std::set<std::string> fixed;
-  while (op.cost_fn && op.cost_fn(reduced).flops > max_flops) {
+  while (!is_quick(op, reduced, max_flops)) {
     const std::string dim = largest_dim(reduced, fixed);
     if (dim.empty()) break;
     RefCall smaller = reduced;

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
       "rooftile");
   app.require_subcommand(1);
   rooftile::cli::Action action;
+  rooftile::cli::add_report(app, action);
   rooftile::cli::add_check(app, action);
   rooftile::cli::add_bench(app, action);
   rooftile::cli::add_calibrate(app, action);

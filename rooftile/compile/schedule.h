@@ -44,7 +44,7 @@ struct Schedule {
   int64_t grain = 1;  // indices of the parallel space handed out at once
   // parallel indices handed out one by one, first come first served
   bool dynamic = false;
-  int prefetch_rows = 0;      // row kernels: prefetch this many indices ahead
+  int prefetch_rows = 1;      // row kernels: prefetch this many indices ahead
   int prefetch_bytes = 4096;  // streamed operands of small products: distance
   int threads = 0;            // 0: all
 

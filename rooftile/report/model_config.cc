@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 namespace rooftile::report {
 namespace {
@@ -329,6 +330,23 @@ void refuse_variants(Fields& fields) {
                     "no such field: a dense text decoder");
 }
 
+// Where a path may lead: as given, then from the source tree, found as the folder above the build
+// folder that holds this program and as the place of this file when it was compiled; last, a name
+// of a shipped model.
+std::vector<std::filesystem::path> candidates(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  std::vector<fs::path> trees = {fs::path()};  // the working directory
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (!program.empty()) trees.push_back(program.parent_path().parent_path());
+  const fs::path here = __FILE__;  // <tree>/rooftile/report/model_config.cc
+  if (here.is_absolute()) trees.push_back(here.parent_path().parent_path().parent_path());
+  std::vector<fs::path> out;
+  for (const fs::path& tree : trees) out.push_back(tree / path);
+  for (const fs::path& tree : trees) out.push_back(tree / "models" / (path + ".json"));
+  return out;
+}
+
 }  // namespace
 
 std::string_view architecture_name(Architecture architecture) {
@@ -374,13 +392,8 @@ Result<ModelConfig> parse_model_config(std::string_view json_text, std::string n
 
 Result<ModelConfig> load_model_config(const std::string& path) {
   namespace fs = std::filesystem;
-  // This file is <tree>/rooftile/report/model_config.cc; the shipped configurations are in
-  // <tree>/models.
-  const fs::path tree = fs::path(__FILE__).parent_path().parent_path().parent_path();
   std::error_code ignored;
-  for (const fs::path& candidate :
-       {fs::path(path), tree / path, fs::path("models") / (path + ".json"),
-        tree / "models" / (path + ".json")}) {
+  for (const fs::path& candidate : candidates(path)) {
     if (!fs::is_regular_file(candidate, ignored)) continue;
     std::ifstream file(candidate, std::ios::binary);
     std::ostringstream text;
@@ -388,10 +401,7 @@ Result<ModelConfig> load_model_config(const std::string& path) {
     if (!file) continue;
     // A checkpoint's own folder names the model better than "config" does.
     std::string name = candidate.stem().string();
-    if (name == "config" && candidate.has_parent_path()) {
-      const fs::path absolute = fs::absolute(candidate, ignored);
-      name = absolute.parent_path().filename().string();
-    }
+    if (name == "config") name = fs::absolute(candidate, ignored).parent_path().filename().string();
     return parse_model_config(text.str(), name);
   }
   Diag diag;

@@ -58,7 +58,8 @@ TEST(KnownFaults, kf_softmax_01_RowsPastElement2To32AreAddressed) {
 
 TEST(KnownFaults, kf_softmax_02_EveryWidthSumsToOne) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16})
-    for (int64_t columns = 2; columns <= 4096; columns += columns < 1100 && dtype == DType::kF32 ? 1 : 37) {
+    for (int64_t columns = 2; columns <= 4096;
+         columns += columns < 1100 && dtype == DType::kF32 ? 1 : 37) {
       Buffer x(dtype, 2 * columns, 0), out(dtype, 2 * columns);
       ASSERT_OK(run_softmax(x, out, 2, columns));
       const double want = round_to(static_cast<float>(1.0 / static_cast<double>(columns)), dtype);

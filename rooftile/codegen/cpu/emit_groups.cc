@@ -22,6 +22,7 @@ struct Emitter::Sink {
   std::string lane_stride, lane_offset_base;
   bool nontemporal = false;
   std::vector<std::string> accumulators;  // one a copy of the body
+  std::string first_half, first_at;       // a store that waits for the next copy's
 };
 
 namespace {
@@ -88,7 +89,12 @@ Status Emitter::emit_group(const Group& group) {
   // Column reductions start from the neutral element before the first row.
   int last = 0;
   for (const Item& item : group.items) last = std::max(last, item.level);
+  last_level_.clear();
+  for (const Item& item : group.items)
+    for (ValueId load : plan_.inline_loads(item.id))
+      last_level_[load] = std::max(last_level_[load], item.level);
   for (int level = 0; level <= last; ++level) {
+    level_ = level;
     for (const Item& item : group.items)
       if (item.level == level && one_wide(domain(program_, item)))
         RT_RETURN_IF_ERROR(emit_scalar_item(item, rows));
@@ -195,6 +201,7 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   body_ = lines;
   body_memo_ = &memo;
   tail_ = tail;
+  copy_ = copy.empty() ? 0 : std::stoi(copy);
   std::vector<Val> values;
   for (Sink& sink : sinks) {
     const Node& source = program_.node(sink.source);
@@ -268,11 +275,17 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
             x = "(" + std::string(tail ? "ldn(" + to + ", n)" : "ld(" + to + ")") + " + " + x + ")";
           if (tail)
             lines->push_back("stn(" + to + ", " + x + ", n);");
-          else if (sink.nontemporal)
-            lines->push_back("if (" + nt_row_ + ") stnt(" + to + ", " + x + "); else st(" + to +
-                             ", " + x + ");");
-          else
+          else if (!sink.nontemporal || copy.empty())
             lines->push_back("st(" + to + ", " + x + ");");
+          else if (sink.first_half.empty())
+            sink.first_half = x, sink.first_at = to;  // whole lines: two vectors at a time
+          else {
+            lines->push_back("if (" + nt_row_ + ") stnt2(" + sink.first_at + ", " +
+                             sink.first_half + ", " + x + ");");
+            lines->push_back("else { st(" + sink.first_at + ", " + sink.first_half + "); st(" + to +
+                             ", " + x + "); }");
+            sink.first_half.clear();
+          }
         }
         break;
       }
@@ -387,17 +400,13 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
   for (int c = 0; c < copies; ++c)
     RT_RETURN_IF_ERROR(pass_body(sinks, rows, c == 0 ? j : j + " + " + std::to_string(c) + " * W",
                                  false, std::to_string(c), &whole[static_cast<size_t>(c)]));
-  RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, false, "0", &single));
-  RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, true, "0", &tail));
+  RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, false, "", &single));
+  RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, true, "", &tail));
   w_.line("i64 " + j + " = 0;");
-  auto block = [&](const std::vector<std::string>& lines) {
-    w_.open("");
-    for (const std::string& text : lines) w_.line(text);
-    w_.close();
-  };
   w_.open("for (; " + j + " + " + std::to_string(copies) + " * W <= " + width + "; " + j +
           " += " + std::to_string(copies) + " * W)");
-  for (const auto& lines : whole) block(lines);
+  for (const auto& lines : whole)
+    for (const std::string& text : lines) w_.line(text);
   w_.close();
   w_.open("for (; " + j + " + W <= " + width + "; " + j + " += W)");
   for (const std::string& text : single) w_.line(text);

@@ -155,6 +155,7 @@ Status Emitter::emit_tiles(const Node& node) {
     }
     w_.line("(void)" + var + ";");
   }
+  tile_var_ = node.vars.empty() ? "" : c_symbol(node.vars.back());
   in_tiles_ = true;
   RT_RETURN_IF_ERROR(emit_block(node.block, node.id));
   in_tiles_ = false;
@@ -292,6 +293,46 @@ Status Emitter::emit_pack_a(ValueId load, bool transposed, MmaUnit unit) {
   return {};
 }
 
+// While row `row` of a streamed operand is packed, row `row` of the loop's next block is asked for:
+// the same address with the loop variable one step on.
+Status Emitter::emit_fetch_next(const Node& load, const std::string& row) {
+  ValueId region = -1;
+  for (const Node& node : program_.nodes)
+    if (node.op == Op::kLoop)
+      for (ValueId id : node.block.nodes)
+        if (id == load.id) region = node.id;
+  if (region < 0 || schedule_.prefetch_bytes <= 0) return {};
+  const Node& loop = program_.node(region);
+  const std::string var = c_symbol(loop.name), next = w_.fresh("next");
+  w_.line("const i64 " + next + " = " + var + " + " + w_.let(loop.step) + ";");
+  const std::string end = w_.let(loop.end);
+  w_.open("if (" + next + " < " + end + ")");
+  w_.line("const i64 " + var + " = " + next + ";");
+  const size_t names = w_.hide_names(), memo_from = memo_from_;
+  w_.open("");
+  memo_from_ = memo_.size();
+  memo_.emplace_back();
+  w_.line("(void)" + var + ";");
+  w_.open("if (" + row + " < " + w_.let(load.shape[0]) + ")");
+  memo_.emplace_back();
+  std::vector<std::string> ignored;
+  std::map<std::string, Val> memo;
+  body_ = &ignored, body_memo_ = &memo;
+  auto where = address(load, {{row, false}, {"0l", true}});
+  body_ = nullptr, body_memo_ = nullptr;
+  if (where.ok() && where->lane_offsets.empty())
+    w_.line("prefetch_row(" + where->pointer + ", (" + w_.let(load.shape[1]) + ") * " +
+            std::to_string(size_bytes(load.dtype)) + ");");
+  memo_.pop_back();
+  w_.close();
+  memo_.pop_back();
+  memo_from_ = memo_from;
+  w_.close();
+  w_.show_names(names);
+  w_.close();
+  return where.status();
+}
+
 Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
   const Node& node = program_.node(source);
   const MmaUnitInfo& info = unit_info(unit);
@@ -347,6 +388,7 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
     auto pointer = row("(" + c + " + " + r + ")", 0, &stride);
     if (!pointer.ok()) return pointer.status();
     w_.line("rows[" + r + "] = " + *pointer + ";");
+    if (!from_buffer) RT_RETURN_IF_ERROR(emit_fetch_next(node, "(" + c + " + " + r + ")"));
     memo_.pop_back();
     w_.close();
     w_.line("pack_columns<" + type + ">(" + pack.name + " + " + c + " / 32 * " + pack.name +
@@ -362,6 +404,7 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
     auto pointer = row("(" + c + " + " + r + ")", 0, &stride);
     if (!pointer.ok()) return pointer.status();
     w_.line("rows[" + r + "] = " + *pointer + ";");
+    if (!from_buffer) RT_RETURN_IF_ERROR(emit_fetch_next(node, "(" + c + " + " + r + ")"));
     memo_.pop_back();
     w_.close();
     w_.line("pack_word_row<" + type + ">(" + pack.name + " + " + c + " / " + per + " * 32, " +

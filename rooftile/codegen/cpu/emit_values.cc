@@ -117,8 +117,8 @@ Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
     if (lane && body_memo_) {
       if (auto found = body_memo_->find(key); found != body_memo_->end()) return found->second;
     } else {
-      for (auto scope = memo_.rbegin(); scope != memo_.rend(); ++scope)
-        if (auto found = scope->find(key); found != scope->end()) return found->second;
+      for (size_t i = memo_.size(); i-- > memo_from_;)
+        if (auto found = memo_[i].find(key); found != memo_[i].end()) return found->second;
     }
   }
   const int buffer = plan_.buffer_of(id);
@@ -177,7 +177,7 @@ Result<std::vector<Val>> Emitter::operand_values(const Node& node, const AtList&
   return values;
 }
 
-Result<Val> Emitter::cast(const Val& v, DType from, DType to) {
+Result<Val> Emitter::cast(const Val& v, DType to) {
   const Cls target = cls_of(to);
   auto wrap = [&](const std::string& fn) { return Val{fn + "(" + v.text + ")", v.vec, target}; };
   const std::string vt = vector_type(target), st = scalar_type(target);
@@ -208,21 +208,11 @@ Result<Val> Emitter::cast(const Val& v, DType from, DType to) {
     return v.vec ? (to == DType::kI64 ? Val{"CONV(" + v.text + " & 1, VL)", true, target}
                                       : Val{"(" + vt + ")(" + v.text + " & 1)", true, target})
                  : wrap("(" + st + ")");
-  if (to == DType::kI8 || to == DType::kU8)
-    return is_float(from)
-               ? wrap("sat_i8")
-               : Val{"nmin(nmax(" + v.text + ", " +
-                         (v.vec ? splat({"(" + st + ")" + (to == DType::kI8 ? "-128" : "0"), false,
-                                         v.cls})
-                                      .text
-                                : (to == DType::kI8 ? "(" + st + ")-128" : "(" + st + ")0")) +
-                         "), " +
-                         (v.vec ? splat({"(" + st + ")" + (to == DType::kI8 ? "127" : "255"), false,
-                                         v.cls})
-                                      .text
-                                : (to == DType::kI8 ? "(" + st + ")127" : "(" + st + ")255")) +
-                         ")",
-                     v.vec, target};
+  if (to == DType::kI8 || to == DType::kU8) {  // integers wrap
+    Val wide = v.cls == Cls::kI ? v : convert();
+    return Val{to == DType::kI8 ? "((" + wide.text + " << 24) >> 24)" : "(" + wide.text + " & 255)",
+               v.vec, target};
+  }
   if (v.cls == target) return v;
   return convert();
 }
@@ -231,8 +221,7 @@ Result<Val> Emitter::elementwise_value(const Node& node, const AtList& at) {
   auto operands = operand_values(node, at);
   if (!operands.ok()) return operands.diag();
   std::vector<Val>& v = *operands;
-  const DType first = program_.node(node.operands[0]).dtype;
-  if (node.op == Op::kCast) return cast(v[0], first, node.dtype);
+  if (node.op == Op::kCast) return cast(v[0], node.dtype);
   bool vec = false;
   for (const Val& x : v) vec |= x.vec;
   if (node.op == Op::kPhilox)
@@ -362,10 +351,11 @@ Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
   const bool lane = !where->lane_index.empty() || !where->lane_offsets.empty();
   if (!lane) return Val{"ld1(" + where->pointer + ")", false, cls};
   // The row's pointer is computed once, before the vector loop.
+  const std::string pointer_text = where->pointer;
   const std::string key = "p:" + where->pointer;
   std::string pointer;
-  for (auto scope = memo_.rbegin(); scope != memo_.rend() && pointer.empty(); ++scope)
-    if (auto found = scope->find(key); found != scope->end()) pointer = found->second.text;
+  for (size_t i = memo_.size(); i-- > memo_from_ && pointer.empty();)
+    if (auto found = memo_[i].find(key); found != memo_[i].end()) pointer = found->second.text;
   if (pointer.empty()) {
     pointer = w_.fresh("p_");
     w_.line("const " + memory_type(node.dtype) + "* const " + pointer + " = " + where->pointer +
@@ -376,6 +366,30 @@ Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
   if (!where->lane_offsets.empty())
     return Val{"ldx(" + pointer + ", " + where->lane_offsets + ", 1l, " + count + ")", true, cls};
   const std::string element = pointer + " + (" + where->lane_index + ")";
+  // Ask for the row of a later tile while this one, already near, is read for the last time.
+  const int line_elements = 64 / size_bytes(node.dtype);
+  const bool whole_line = copy_ * target_.lanes_f32() % line_elements == 0;
+  const auto last = last_level_.find(node.id);
+  if (schedule_.prefetch_rows > 0 && !tail_ && whole_line && where->lane_stride.empty() &&
+      last != last_level_.end() && last->second == level_ &&
+      pointer_text.find(tile_var_) != std::string::npos && !tile_var_.empty()) {
+    std::string ahead = pointer_text;
+    for (size_t at_pos = 0; (at_pos = ahead.find(tile_var_, at_pos)) != std::string::npos;) {
+      const std::string next =
+          "(" + tile_var_ + " + " + std::to_string(schedule_.prefetch_rows) + ")";
+      ahead.replace(at_pos, tile_var_.size(), next);
+      at_pos += next.size();
+    }
+    const std::string ahead_key = "p:" + ahead;
+    auto& names = memo_.back();
+    if (!names.count(ahead_key)) {
+      const std::string name = w_.fresh("f_");
+      w_.line("const " + memory_type(node.dtype) + "* const " + name + " = " + ahead + ";");
+      names[ahead_key] = Val{name, false, cls};
+    }
+    body_->push_back("__builtin_prefetch(" + names[ahead_key].text + " + (" + where->lane_index +
+                     "), 0, 2);");
+  }
   if (!where->lane_stride.empty())
     return Val{"ldg(" + element + ", " + where->lane_stride + ", " + count + ")", true, cls};
   return Val{tail_ ? "ldn(" + element + ", n)" : "ld(" + element + ")", true, cls};

@@ -77,6 +77,7 @@ class Emitter {
   Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit,
                                          std::string* panel_words);
   Status emit_pack_ahead(const ir::Node& phase);
+  Status emit_fetch_next(const ir::Node& load, const std::string& row);
   std::string pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const;
 
   // emit_groups.cc
@@ -92,7 +93,7 @@ class Emitter {
   Result<Val> load_value(const ir::Node& node, const AtList& at);
   Result<Val> buffer_value(int buffer, const ir::Node& node, const AtList& at);
   Result<Val> elementwise_value(const ir::Node& node, const AtList& at);
-  Result<Val> cast(const Val& v, DType from, DType to);
+  Result<Val> cast(const Val& v, DType to);
   Result<std::vector<Val>> operand_values(const ir::Node& node, const AtList& at);
   // Address of an element: pointer text without the lane's part; the lane's stride and whether it
   // is 1.
@@ -126,11 +127,16 @@ class Emitter {
   std::set<MmaUnit> units_;
   std::map<ValueId, std::string> variables_;         // scalar carried values and loop results
   std::vector<std::map<std::string, Val>> memo_{1};  // scalar values named in open scopes
+  size_t memo_from_ = 0;                             // scopes before this one are hidden
   // While a vector body is written:
   std::vector<std::string>* body_ = nullptr;
   std::map<std::string, Val>* body_memo_ = nullptr;
   bool tail_ = false;
-  std::string nt_row_;  // variable: this row's stores bypass the caches
+  int copy_ = 0;                       // which copy of the body
+  int level_ = 0;                      // pass of the group
+  std::map<ValueId, int> last_level_;  // load -> the last pass that reads it
+  std::string tile_var_;               // C name of the innermost parallel index
+  std::string nt_row_;                 // variable: this row's stores bypass the caches
   bool uses_nt_ = false;
   bool in_tiles_ = false;
 };

@@ -307,7 +307,6 @@ Status Plan::plan_region(const ir::Block& block, ValueId region) {
         !node.label.empty() &&
         std::find(schedule_.keep.begin(), schedule_.keep.end(), node.label) != schedule_.keep.end();
     bool keep = listed;
-    if (node.op == Op::kLoad && eager_tensors_.count(node.name) && !operand_only(id)) keep = true;
     if (!schedule_.fuse && (is_map(node.op) || (node.op == Op::kLoad && !operand_only(id))))
       keep = true;
     if (is_map(node.op) || node.op == Op::kReduce)

@@ -5,8 +5,8 @@
 // whose body makes one or more vector passes over the last axis. Values are, by fixed rules:
 //   inline   recomputed where used (loads, cheap element-wise work)
 //   local    a C++ variable: scalars, and one number a row inside a group
-//   buffer   scratch of the thread: products, loop-carried tiles, and what is dear to recompute
-//
+//   buffer   scratch of the thread: products, loop-carried tiles, and what would be expensive to
+//   recompute
 // Items join the group before them when their leading axes are equal and all they need from it is
 // in the same row. Inside a group an item's level is the number of reductions that must be finished
 // before it; items of one level and width share a pass.
@@ -28,8 +28,8 @@ using ir::ValueId;
 
 struct Use {
   ValueId user;
-  // position in operands; -1 - k: yield k of the loop `user`; 100 + d: index tile of dimension d
-  int operand;
+  int operand;  // position in operands; -1 - k: yield k of the loop `user`; 100 + d: index tile of
+                // dimension d
 };
 
 struct Buffer {
@@ -66,8 +66,8 @@ struct Step {
 struct Product {
   ValueId a = -1, b = -1;  // loads or kept values, transposes removed
   bool a_transposed = false, b_transposed = false;
-  // accumulator starts from zero when the loop variable is at its beginning
-  bool zero_first = false;
+  bool zero_first =
+      false;          // accumulator starts from zero when the loop variable is at its beginning
   ValueId loop = -1;  // that loop; -1 with zero_first: always from zero
   int buffer = -1;
 };
@@ -93,8 +93,10 @@ class Plan {
   const Product& product(ValueId mma) const { return products_.at(mma); }
   const LoopPlan& loop(ValueId id) const { return loops_.at(id); }
   ValueId strip_transpose(ValueId id, bool* transposed = nullptr) const;
-  // leading extents, {} when all are 1
-  std::vector<Expr> outer_of(const std::vector<Expr>& shape) const;
+  std::vector<Expr> outer_of(
+      const std::vector<Expr>& shape) const;  // leading extents, {} when all are 1
+  std::vector<ValueId> inline_loads(
+      ValueId id) const;    // loads that computing an item's value touches
   std::string str() const;  // stage "scheduled"
 
  private:
@@ -106,8 +108,9 @@ class Plan {
   std::vector<Item> items_of(ValueId id) const;
   bool joins(const Group& group, const Item& item) const;
   void finish_group(Group* group) const;
-  // direct inputs, index tiles included
-  void inputs_of(ValueId id, std::vector<ValueId>* out) const;
+  bool moves_before_product(std::vector<Step>* steps, const Item& item) const;
+  void inputs_of(ValueId id,
+                 std::vector<ValueId>* out) const;  // direct inputs, index tiles included
   // Items of `inside` that `id` reads through inline values.
   void reach(ValueId id, const std::set<ValueId>& inside, std::set<ValueId>* out,
              bool* transposed) const;
@@ -116,6 +119,8 @@ class Plan {
   bool operand_only(ValueId id) const;
   int new_buffer(const std::string& name, DType dtype, const std::vector<Expr>& shape);
   Status keep_expensive(const ir::Block& block, ValueId region);
+  void keep_overwritten(const ir::Block& block, ValueId region);
+  bool read_in_time(ValueId load, const std::vector<Step>& steps) const;
   std::vector<Step> group_block(const ir::Block& block, ValueId region) const;
 
   const ir::Program* program_ = nullptr;
@@ -128,8 +133,8 @@ class Plan {
   std::map<ValueId, Product> products_;
   std::map<ValueId, LoopPlan> loops_;
   std::map<ValueId, int> commits_;  // row-scalar yield -> carried buffer
-  // loop -> buffers to copy when the body is done
-  std::map<ValueId, std::vector<std::pair<int, int>>> copies_;
+  std::map<ValueId, std::vector<std::pair<int, int>>>
+      copies_;  // loop -> buffers to copy when the body is done
   std::vector<Buffer> buffers_;
 };
 

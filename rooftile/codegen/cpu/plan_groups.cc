@@ -26,6 +26,15 @@ bool same_shape(const std::vector<Expr>& a, const std::vector<Expr>& b) {
                     [](const Expr& x, const Expr& y) { return x.same_as(y); });
 }
 
+const std::vector<Expr>& domain(const ir::Program& program, const Item& item) {
+  const Node& node = program.node(item.id);
+  const bool over_operand = item.kind == ItemKind::kReduce ||
+                            item.kind == ItemKind::kColumnReduce || item.kind == ItemKind::kStore;
+  return over_operand ? program.node(node.operands[0]).shape : node.shape;
+}
+
+bool is_vector_item(const Item& item) { return item.kind != ItemKind::kLocal; }
+
 }  // namespace
 
 std::vector<Item> Plan::items_of(ValueId id) const {
@@ -102,19 +111,6 @@ int Plan::weight(ValueId id) const {
   return total;
 }
 
-namespace {
-
-const std::vector<Expr>& domain(const ir::Program& program, const Item& item) {
-  const Node& node = program.node(item.id);
-  const bool over_operand = item.kind == ItemKind::kReduce ||
-                            item.kind == ItemKind::kColumnReduce || item.kind == ItemKind::kStore;
-  return over_operand ? program.node(node.operands[0]).shape : node.shape;
-}
-
-bool is_vector_item(const Item& item) { return item.kind != ItemKind::kLocal; }
-
-}  // namespace
-
 bool Plan::joins(const Group& group, const Item& item) const {
   if (!same_shape(group.outer, outer_of(domain(*program_, item)))) return false;
   if (!schedule_.fuse && !(group.outer.empty() && item.kind == ItemKind::kLocal)) return false;
@@ -156,6 +152,32 @@ void Plan::finish_group(Group* group) const {
   }
 }
 
+// An item behind a product that needs nothing of it goes into the row group before the product: the
+// sum of the probabilities belongs to the pass that computes them.
+bool Plan::moves_before_product(std::vector<Step>* steps, const Item& item) const {
+  if (steps->size() < 2 || steps->back().kind != Step::kMma || item.kind == ItemKind::kStore ||
+      !schedule_.fuse)
+    return false;
+  Step& before = (*steps)[steps->size() - 2];
+  if (before.kind != Step::kGroup || !joins(before.group, item)) return false;
+  const int written = products_.at(steps->back().id).buffer;
+  auto depends = [&](auto&& self, ValueId id) -> bool {
+    std::vector<ValueId> inputs;
+    inputs_of(id, &inputs);
+    for (ValueId input : inputs) {
+      const int buffer = buffer_of(input);
+      if (input == steps->back().id || buffer == written) return true;
+      if (buffer < 0 && self(self, input)) return true;
+    }
+    return false;
+  };
+  if (depends(depends, item.id)) return false;
+  before.group.items.push_back(item);
+  for (Item& other : before.group.items) other.level = 0;
+  finish_group(&before.group);
+  return true;
+}
+
 std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) const {
   std::vector<Step> steps;
   Group pending;
@@ -168,6 +190,7 @@ std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) cons
     pending = {};
   };
   auto add = [&](const Item& item) {
+    if (pending.items.empty() && moves_before_product(&steps, item)) return;
     if (!pending.items.empty() && !joins(pending, item)) flush();
     if (pending.items.empty()) pending.outer = outer_of(domain(*program_, item));
     pending.items.push_back(item);
@@ -232,9 +255,87 @@ std::vector<Step> Plan::steps(const ir::Block& block, ValueId region) const {
   return group_block(block, region);
 }
 
+std::vector<ValueId> Plan::inline_loads(ValueId id) const {
+  std::vector<ValueId> loads, inputs;
+  if (program_->node(id).op == Op::kLoad) loads.push_back(id);
+  inputs_of(id, &inputs);
+  for (ValueId input : inputs)
+    if (buffer_of(input) < 0)
+      for (ValueId load : inline_loads(input)) loads.push_back(load);
+  return loads;
+}
+
+// A load whose tensor is also written needs no copy when every read comes before the write of the
+// same element: in an earlier step or pass, or in the same pass at the same place.
+bool Plan::read_in_time(ValueId load, const std::vector<Step>& steps) const {
+  const Node& node = program_->node(load);
+  auto overlaps = [&](const std::string& stored) {
+    if (stored == node.name) return true;
+    const auto &a = program_->tensor(stored)->may_alias,
+               &b = program_->tensor(node.name)->may_alias;
+    return std::find(a.begin(), a.end(), node.name) != a.end() ||
+           std::find(b.begin(), b.end(), stored) != b.end();
+  };
+  auto same_place = [&](const Node& store) {
+    if (store.region.size() != node.region.size()) return false;
+    for (size_t d = 0; d < node.region.size(); ++d) {
+      const ir::DimIndex &x = node.region[d], &y = store.region[d];
+      if (x.kind != y.kind || x.kind == ir::DimIndex::kIndirect || x.step != y.step ||
+          x.tile_axis != y.tile_axis || !x.begin.same_as(y.begin) || !x.extent.same_as(y.extent))
+        return false;
+    }
+    return true;
+  };
+  for (const Use& use : users(load))
+    if (region_[static_cast<size_t>(use.user)] != region_[static_cast<size_t>(load)] ||
+        use.operand < 0)
+      return false;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].id >= 0) {  // a nested region may store anywhere
+      bool stores = false;
+      auto search = [&](auto&& self, const ir::Block& block) -> void {
+        for (ValueId id : block.nodes) {
+          const Node& inner = program_->node(id);
+          stores |= inner.op == Op::kStore && overlaps(inner.name);
+          self(self, inner.block);
+        }
+      };
+      search(search, program_->node(steps[s].id).block);
+      if (stores) return false;
+    }
+    for (const Item& store : steps[s].group.items) {
+      const Node& target = program_->node(store.id);
+      if (store.kind != ItemKind::kStore || !overlaps(target.name)) continue;
+      for (size_t r = 0; r < steps.size(); ++r)
+        for (const Item& reader : steps[r].group.items) {
+          const std::vector<ValueId> loads = inline_loads(reader.id);
+          if (std::find(loads.begin(), loads.end(), load) == loads.end() || r < s) continue;
+          const bool same_pass = r == s && reader.level == store.level && same_place(target) &&
+                                 same_shape(domain(*program_, reader), domain(*program_, store));
+          const bool earlier_pass = r == s && reader.level < store.level && same_place(target);
+          if (!same_pass && !earlier_pass) return false;
+        }
+    }
+  }
+  return true;
+}
+
+void Plan::keep_overwritten(const ir::Block& block, ValueId region) {
+  const std::vector<Step> steps = group_block(block, region);
+  for (ValueId id : block.nodes) {
+    const Node& node = program_->node(id);
+    if (node.op != Op::kLoad || !eager_tensors_.count(node.name) || operand_only(id) ||
+        is_scalar(id) || buffer_of(id) >= 0 || read_in_time(id, steps))
+      continue;
+    buffer_[id] = new_buffer("read", node.dtype, node.shape);
+    keep_.insert(id);
+  }
+}
+
 // What can only be decided once groups are known: expensive values read by several passes, numbers
 // of a row that later groups need, and where the next values of carried tiles are written.
 Status Plan::keep_expensive(const ir::Block& block, ValueId region) {
+  keep_overwritten(block, region);
   for (int round = 0; round < 3; ++round) {
     bool changed = false;
     const std::vector<Step> steps = group_block(block, region);

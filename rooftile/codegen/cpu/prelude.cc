@@ -60,7 +60,7 @@ AI VL ld(const i64* p) { return *(const VLu*)p; }
 AI VI ld(const i8* p) { return CONV(*(const VB1u*)p, VI); }
 AI VI ld(const u8* p) { return CONV(*(const VB2u*)p, VI); }
 AI VI ld(const b8* p) { return CONV(*(const VB2u*)p, VI) != 0; }
-AI VF ld(const bf16* p) { return (VF)(CONV(*(const VHu*)p, VU) << 16); }
+AI VF ld(const bf16* p) { return (VF)(widen_u16((const u16*)p) << 16); }
 AI VF ld(const f16* p) { return widen_f16(*(const VHu*)p); }
 AI void st(float* p, VF v) { *(VFu*)p = v; }
 AI void st(i32* p, VI v) { *(VIu*)p = v; }
@@ -128,7 +128,8 @@ constexpr const char* kMath = R"(
 AI VF sel(VI m, VF a, VF b) { return m ? a : b; }
 AI VI sel(VI m, VI a, VI b) { return m ? a : b; }
 AI VU sel(VI m, VU a, VU b) { return m ? a : b; }
-AI VL sel(VI m, VL a, VL b) { return CONV(m, VL) ? a : b; }
+// By bits: g++ takes a conditional on vectors of two registers apart, element by element.
+AI VL sel(VI m, VL a, VL b) { VL k = CONV(m, VL); return (a & k) | (b & ~k); }
 template <class T> AI T sel(bool m, T a, T b) { return m ? a : b; }
 AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
 AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
@@ -162,7 +163,7 @@ AI VF round_near(VF x) {
 #endif
   return t - 12582912.0f;
 }
-AI VF as_bf16(VF x) { return (VF)(CONV(narrow_bf16(x), VU) << 16); }
+AI VF as_bf16(VF x) { VH h = narrow_bf16(x); return (VF)(CONV(h, VU) << 16); }
 AI VF as_f16(VF x) { return widen_f16(narrow_f16(x)); }
 AI float as_bf16(float x) { return as_bf16(vf(x))[0]; }
 AI float as_f16(float x) { return as_f16(vf(x))[0]; }
@@ -189,21 +190,9 @@ AI VF floorv(VF x) {
   return sel(fits, t, x);
 }
 // a NaN stays
-AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
-AI VF exp2v(VF x) {
-  x = clampv(x, -160.0f, 160.0f);
-  VF n = round_near(x), f = x - n;
-  VF p = 0.0001534581723f * f + 0.001339993116f;
-  p = p * f + 0.009618488938f;
-  p = p * f + 0.05550328777f;
-  p = p * f + 0.2402264689f;
-  p = p * f + 0.6931472057f;
-  p = p * f + 1.0f;
-  return scale_by(p, n);
-}
 AI VF expv(VF x) {
   x = clampv(x, -110.0f, 110.0f);
-  VF n = round_near(x * 1.44269504089f);
+  VF n = round_fast(x * 1.44269504089f);
   // ln 2 in two parts; the first product is exact
   VF r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
   VF p = 0.00138368507f * r + 0.008374815769f;
@@ -294,23 +283,31 @@ AI VU fdivv(VU a, VU b) { b = b == 0 ? b + 1 : b; return a / b; }
 AI VI fdivv(VI a, VI b) { b = b == 0 ? b + 1 : b; VI q = a / b; return q + (((a - q * b) != 0) & ((a < 0) != (b < 0))); }
 AI VL fdivv(VL a, VL b) { b = b == 0 ? b + 1 : b; VL q = a / b; return q + (((a - q * b) != 0) & ((a < 0) != (b < 0))); }
 template <class T> AI T fmodv(T a, T b) { return a - fdivv(a, b) * b; }
-// Sum, largest and smallest over the lanes, in a fixed order.
+// Sum, largest and smallest over the lanes, in a fixed order: halves are added until one is left.
 template <class S, class V> AI S tree_sum(V v) {
-  S b[W];
-  __builtin_memcpy(b, &v, sizeof v);
-  for (int h = W / 2; h > 0; h /= 2)
-    for (int i = 0; i < h; i++) b[i] += b[i + h];
-  return b[0];
+  typedef S S4 __attribute__((vector_size(4 * sizeof(S))));
+  S4 q[W / 4];
+  __builtin_memcpy(q, &v, sizeof v);
+  for (int h = W / 8; h > 0; h /= 2)
+    for (int i = 0; i < h; i++) q[i] += q[i + h];
+  return (q[0][0] + q[0][2]) + (q[0][1] + q[0][3]);
 }
 AI float hsum(VF v) { return tree_sum<float>(v); }
 AI i32 hsum(VI v) { return tree_sum<i32>(v); }
 AI u32 hsum(VU v) { return tree_sum<u32>(v); }
 AI i64 hsum(VL v) { return tree_sum<i64>(v); }
-#define FOLD(NAME, V, S, F) AI S NAME(V v) { S r = v[0]; for (int i = 1; i < W; i++) r = F(r, (S)v[i]); return r; }
-FOLD(hmax, VF, float, nmax) FOLD(hmin, VF, float, nmin)
-FOLD(hmax, VI, i32, nmax) FOLD(hmin, VI, i32, nmin)
-FOLD(hmax, VU, u32, nmax) FOLD(hmin, VU, u32, nmin)
-FOLD(hmax, VL, i64, nmax) FOLD(hmin, VL, i64, nmin)
+#define FOLD(NAME, V, S, OP) AI S NAME(V v) { \
+  typedef S S4 __attribute__((vector_size(4 * sizeof(S)))); \
+  S4 q[W / 4]; __builtin_memcpy(q, &v, sizeof v); \
+  for (int h = W / 8; h > 0; h /= 2) for (int i = 0; i < h; i++) { const S4 a = q[i], b = q[i + h]; q[i] = OP ? b : a; } \
+  S r = q[0][0]; for (int i = 1; i < 4; i++) { const S a = r, b = q[0][i]; r = OP ? b : a; } \
+  return r; }
+#define LARGER ((a < b) | (b != b))
+#define SMALLER ((b < a) | (b != b))
+FOLD(hmax, VF, float, LARGER) FOLD(hmin, VF, float, SMALLER)
+FOLD(hmax, VI, i32, LARGER) FOLD(hmin, VI, i32, SMALLER)
+FOLD(hmax, VU, u32, LARGER) FOLD(hmin, VU, u32, SMALLER)
+FOLD(hmax, VL, i64, LARGER) FOLD(hmin, VL, i64, SMALLER)
 // Position of the largest element: ties to the smallest position, NaN above everything.
 AI void argmax_step(VF v, VI at, VF& best, VI& best_at) {
   VI gt = (v > best) | ((v != v) & (best == best)), tie = (v == best) | ((v != v) & (best != best));
@@ -367,19 +364,57 @@ AI VH narrow_bf16(VF v) {
   asm("vcvtneps2bf16 %1,%0" : "=v"(r) : "v"(v));
   return r;
 }
+AI VI narrow2_bf16(VF a, VF b) { VI r; asm("vcvtne2ps2bf16 %2,%1,%0" : "=v"(r) : "v"(b), "v"(a)); return r; }
 )";
+// The tail of exp: p * 2^n, and what keeps its argument in range.
 constexpr const char* kPlainScale = R"(
+AI VF round_fast(VF x) {
+  VF t = x + 12582912.0f;
+  asm("" : "+x"(t));  // keeps the compiler from simplifying the pair away
+  return t - 12582912.0f;
+}
+AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
 // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
 AI VF scale_by(VF p, VF n) {
   VI k = CONV(n, VI), h = k >> 1;
   return p * (VF)((h + 127) << 23) * (VF)((k - h + 127) << 23);
 }
+AI VF exp2v(VF x) {
+  x = clampv(x, -160.0f, 160.0f);
+  VF n = round_fast(x), f = x - n;
+  VF p = 0.0001534581723f * f + 0.001339993116f;
+  p = p * f + 0.009618488938f;
+  p = p * f + 0.05550328777f;
+  p = p * f + 0.2402264689f;
+  p = p * f + 0.6931472057f;
+  p = p * f + 1.0f;
+  return scale_by(p, n);
+}
 )";
 constexpr const char* kAvx512Scale = R"(
+AI VF round_fast(VF x) { VF r; asm("vrndscaleps $0,%1,%0" : "=v"(r) : "v"(x)); return r; }
+AI VF clampv(VF x, float lo, float hi) {  // a NaN stays: the instructions return their second source
+  VF r;
+  asm("vmaxps %1,%2,%0" : "=v"(r) : "v"(x), "v"(vf(lo)));
+  asm("vminps %1,%2,%0" : "=v"(r) : "v"(r), "v"(vf(hi)));
+  return r;
+}
 AI VF scale_by(VF p, VF n) { VF r; asm("vscalefps %2,%1,%0" : "=v"(r) : "v"(p), "v"(n)); return r; }
+AI VF exp2v(VF x) {  // fraction in [0, 1) and 2^floor(x) by one instruction each; infinities and NaN come out right
+  VF f;
+  asm("vreduceps $1,%1,%0" : "=v"(f) : "v"(x));
+  VF p = 0.0002170226285f * f + 0.001243968553f;
+  p = p * f + 0.009678841265f;
+  p = p * f + 0.05548334184f;
+  p = p * f + 0.2402298363f;
+  p = p * f + 0.6931469838f;
+  p = p * f + 1.0f;
+  return scale_by(p, x);
+}
 )";
 
 constexpr const char* kGeneric = R"(
+AI VU widen_u16(const u16* p) { return CONV(*(const VHu*)p, VU); }
 AI VF widen_f16(VH h) {
   VU u = CONV(h, VU), m = (u & 0x7fff) << 13, s = (u & 0x8000) << 16;
   VF scaled = (VF)m * 5.192296858534828e+33f;  // 2^112 moves the exponent; denormals come out right
@@ -399,9 +434,10 @@ AI VF sqrtv(VF x) { VF r; for (int i = 0; i < W; i++) r[i] = __builtin_sqrtf(x[i
 AI void fence_nt() {}
 )";
 constexpr const char* kGenericNt = R"(
-template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
 constexpr const char* kAvx2 = R"(
+AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=x"(r) : "m"(*(const VHu*)p)); return r; }
 typedef float X4 __attribute__((vector_size(16)));
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=x"(r) : "x"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=x"(r) : "x"(v)); return r; }
@@ -409,24 +445,29 @@ AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=x"(r) : "x"(x)); return r; }
 AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
 )";
 constexpr const char* kAvx2Nt = R"(
-AI void stnt(float* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "x"(v)); }
-AI void stnt(i32* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "x"(v)); }
-AI void stnt(bf16* p, VF v) { VH h = narrow_bf16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "x"(h)); }
-AI void stnt(f16* p, VF v) { VH h = narrow_f16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "x"(h)); }
-template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+AI void nt32(void* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "x"(v)); }
+AI VF pair(VH a, VH b) { VF r; __builtin_memcpy(&r, &a, 16); __builtin_memcpy((char*)&r + 16, &b, 16); return r; }
+AI void stnt2(float* p, VF a, VF b) { nt32(p, a); nt32(p + W, b); }
+AI void stnt2(i32* p, VI a, VI b) { nt32(p, (VF)a); nt32(p + W, (VF)b); }
+AI void stnt2(bf16* p, VF a, VF b) { nt32(p, pair(narrow_bf16(a), narrow_bf16(b))); }
+AI void stnt2(f16* p, VF a, VF b) { nt32(p, pair(narrow_f16(a), narrow_f16(b))); }
+template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
 constexpr const char* kAvx512 = R"(
+AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=v"(r) : "m"(*(const VHu*)p)); return r; }  // g++ 12 splits it
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=v"(r) : "v"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=v"(r) : "v"(v)); return r; }
 AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=v"(r) : "v"(x)); return r; }
 AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
 )";
 constexpr const char* kAvx512Nt = R"(
-AI void stnt(float* p, VF v) { asm volatile("vmovntps %1,%0" : "=m"(*(VF*)p) : "v"(v)); }
-AI void stnt(i32* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "v"(v)); }
-AI void stnt(bf16* p, VF v) { VH h = narrow_bf16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "v"(h)); }
-AI void stnt(f16* p, VF v) { VH h = narrow_f16(v); asm volatile("vmovntdq %1,%0" : "=m"(*(VH*)p) : "v"(h)); }
-template <class T, class V> AI void stnt(T* p, V v) { st(p, v); }
+AI void nt64(void* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "v"(v)); }
+AI VI pair(VH a, VH b) { return (VI)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31); }
+AI void stnt2(float* p, VF a, VF b) { nt64(p, (VI)a); nt64(p + W, (VI)b); }
+AI void stnt2(i32* p, VI a, VI b) { nt64(p, a); nt64(p + W, b); }
+AI void stnt2(bf16* p, VF a, VF b) { nt64(p, narrow2_bf16(a, b)); }
+AI void stnt2(f16* p, VF a, VF b) { nt64(p, pair(narrow_f16(a), narrow_f16(b))); }
+template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
 
 }  // namespace
@@ -439,7 +480,10 @@ std::string cpu_prelude(const TargetInfo& target) {
   text += avx512 && target.avx512_bf16 ? kAvx512Bf16 : kPlainBf16;
   text += avx512 ? kAvx512Scale : kPlainScale;
   text += kMemory;
+  if (avx512 && !target.avx512_bf16) text += "AI VI narrow2_bf16(VF a, VF b);\n";
   text += avx512 ? kAvx512Nt : avx2 ? kAvx2Nt : kGenericNt;
+  if (avx512 && !target.avx512_bf16)
+    text += "AI VI narrow2_bf16(VF a, VF b) { return pair(narrow_bf16(a), narrow_bf16(b)); }\n";
   text += kMath;
   return text;
 }

@@ -81,8 +81,8 @@ std::string Writer::expr(const Expr& e) {
 std::string Writer::let(const Expr& e) {
   if (e.is_const() || e.kind() == ExprKind::kSym) return expr(e);
   const std::string text = expr(e);
-  for (auto scope = names_.rbegin(); scope != names_.rend(); ++scope)
-    if (auto found = scope->find(text); found != scope->end()) return found->second;
+  for (size_t i = names_.size(); i-- > visible_from_;)
+    if (auto found = names_[i].find(text); found != names_[i].end()) return found->second;
   std::string name = fresh("e");
   line("const i64 " + name + " = " + text + ";");
   names_.back()[text] = name;

@@ -17,8 +17,13 @@ class Writer {
   void line(const std::string& text);
   void open(const std::string& head);  // "for (...)" -> "for (...) {" and a new scope
   void close(const std::string& tail = "}");
-  void scope_only() { names_.emplace_back(); }  // a scope without braces
-  void end_scope_only() { names_.pop_back(); }
+  // Inside, expressions are written out anew: an outer symbol has been given another meaning.
+  size_t hide_names() {
+    const size_t old = visible_from_;
+    visible_from_ = names_.size();
+    return old;
+  }
+  void show_names(size_t old) { visible_from_ = old; }
 
   // C text of an expression. `let` names it in the current scope when it is more than a symbol or
   // number.
@@ -33,6 +38,7 @@ class Writer {
   std::string text_;
   int indent_ = 1;
   int counter_ = 0;
+  size_t visible_from_ = 0;
   std::vector<std::map<std::string, std::string>> names_{1};
 };
 
