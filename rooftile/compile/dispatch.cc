@@ -156,34 +156,15 @@ bool is_permanent(const OpDef& op) {
 
 // ---- the process's memory -----------------------------------------------------------------------
 
-Result<const KernelDef*> choose_kernel(const OpDef& op, const std::string& by_name,
-                                       const Config& config, const Env& dims) {
-  std::string names;
-  for (const KernelDef& kernel : op.kernels) {
-    names += (names.empty() ? "" : ", ") + kernel.name;
-    // A kernel asked for by name decides itself, in its contract.
-    const bool applies = !by_name.empty() || !kernel.applies || kernel.applies(config, dims);
-    if (by_name.empty() ? applies : kernel.name == by_name) {
-      return &kernel;
-    }
-  }
-  if (by_name.empty())
-    return usage(op, ErrorCode::kUnsupported, "no kernel takes this config", "", config.str(),
-                 names);
-  return usage(op, ErrorCode::kUnsupported, "there is no kernel `" + by_name + "`", by_name,
-               by_name, names);
-}
-
 Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOptions& options) {
   static std::mutex mutex;
   static std::map<std::string, KernelPtr> compiled;
 
   Result<Config> config = config_of(op, args);
   if (!config.ok()) return config.diag();
-  RT_RETURN_IF_ERROR(check_shapes(op, *config, args, options));
-  const Env dims = bind_dims(op, *config, args.tensors);
-  Result<const KernelDef*> kernel = choose_kernel(op, options.kernel, *config, dims);
+  Result<const KernelDef*> kernel = choose_kernel(op, args, *config, options);
   if (!kernel.ok()) return kernel.diag();
+  const Env dims = bind_dims(op, *config, args.tensors);
   const TargetInfo& target = host_target();
   const Schedule schedule = options.schedule != nullptr ? *options.schedule
                             : (*kernel)->schedule       ? (*kernel)->schedule(*config, dims, target)
@@ -240,6 +221,25 @@ Env bind_dims(const OpDef& op, const Config& config, std::span<const TensorView>
     }
   }
   return dims;
+}
+
+Result<const KernelDef*> choose_kernel(const OpDef& op, const OpArgs& args, const Config& config,
+                                       const CallOptions& options) {
+  RT_RETURN_IF_ERROR(check_shapes(op, config, args, options));
+  const Env dims = bind_dims(op, config, args.tensors);
+  const std::string& by_name = options.kernel;
+  std::string names;
+  for (const KernelDef& kernel : op.kernels) {
+    names += (names.empty() ? "" : ", ") + kernel.name;
+    // A kernel asked for by name is not asked whether it applies: its contract decides.
+    if (by_name.empty() ? !kernel.applies || kernel.applies(config, dims) : kernel.name == by_name)
+      return &kernel;
+  }
+  if (by_name.empty())
+    return usage(op, ErrorCode::kUnsupported, "no kernel takes this config", "", config.str(),
+                 names);
+  return usage(op, ErrorCode::kUnsupported, "there is no kernel `" + by_name + "`", by_name,
+               by_name, names);
 }
 
 Result<KernelPtr> kernel_for(const OpDef& op, const OpArgs& args, const CallOptions& options) {

@@ -67,6 +67,9 @@ Result<PackedTensor> prepack(const CompiledKernel& kernel, std::string_view tens
 // What selects code in a call, and the extents that its shapes bind. Exposed for tools that report
 // on kernels.
 Result<Config> config_of(const OpDef& op, const OpArgs& args);
+// The first kernel that applies, or the one that the options name.
+Result<const KernelDef*> choose_kernel(const OpDef& op, const OpArgs& args, const Config& config,
+                                       const CallOptions& options);
 Env bind_dims(const OpDef& op, const Config& config, std::span<const TensorView> tensors);
 
 }  // namespace rooftile

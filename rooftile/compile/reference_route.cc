@@ -18,17 +18,19 @@ namespace {
 constexpr const char* kCheckerName = "rooftile_check_only";
 
 // A launcher over an empty kernel. The libraries stay loaded: there is one an operator and config.
-Result<TVMFFISafeCall> contract_checker(const OpDef& op, const Config& config) {
+Result<TVMFFISafeCall> contract_checker(const OpDef& op, const OpArgs& args, const Config& config) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<Library>> checkers;  // by text
-  if (op.kernels.empty() || !op.reference_fn) {
+  if (!op.reference_fn) {
     Diag diag;
     diag.code = ErrorCode::kUnsupported;
     diag.subject = op.name;
     diag.message = "the operator has no reference";
     return diag;
   }
-  Result<ir::Program> program = op.build(op.kernels.front(), config);
+  Result<const KernelDef*> kernel = choose_kernel(op, args, config, {});
+  if (!kernel.ok()) return kernel.diag();
+  Result<ir::Program> program = op.build(**kernel, config);
   if (!program.ok()) return program.diag();
   Result<std::string> text = emit_launcher(*program, kCheckerName);
   if (!text.ok()) return text.diag();
@@ -90,7 +92,7 @@ void write(const NdArray& array, const TensorView& view) {
 Status call_reference(const OpDef& op, const OpArgs& args) {
   Result<Config> config = config_of(op, args);
   if (!config.ok()) return config.diag();
-  Result<TVMFFISafeCall> check = contract_checker(op, *config);
+  Result<TVMFFISafeCall> check = contract_checker(op, args, *config);
   if (!check.ok()) return check.diag();
   std::vector<TensorView> present;
   for (size_t i = 0; i < op.args.size(); ++i)

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr size_t kCasesPerOp = 3;
+constexpr size_t kCasesPerOp = 2;
 constexpr int64_t kMaxElements =
     1 << 18;  // of all tensors of a case together: these tests are about contracts
 

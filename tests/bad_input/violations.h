@@ -243,6 +243,24 @@ class Table {
           [i, value](Call& call) { call.flags[i] = value; });
   }
 
+  static constexpr int64_t kExact = int64_t{1} << 53;  // tensors are filled through double
+
+  // Some positions that an index range speaks about: all, or only those in use.
+  std::set<int64_t> places(const ir::Clause& clause, int64_t count) const {
+    if (clause.used.empty()) return {0, count / 2, count - 1};
+    std::set<int64_t> at;
+    const NdArray& used = call_.ref.tensors.at(clause.used);
+    const int64_t unit =
+        evaluate(call_.ref.config.resolve(clause.used_unit), environment()).value_or(1);
+    const int64_t row = count / used.numel();
+    for (int64_t r = 0; r < used.numel(); ++r) {
+      const int64_t in_use =
+          (static_cast<int64_t>(used.data[static_cast<size_t>(r)]) + unit - 1) / unit;
+      if (in_use > 0) at.insert({r * row, r * row + in_use - 1});
+    }
+    return at;
+  }
+
   // Values of index tensors. Each is written into the tensor that the call passes.
   void index_clause(const ir::Clause& clause) {
     if (clause.kind == ir::Clause::kCondition || !call_.ref.config.has(clause.tensor)) return;
@@ -255,6 +273,8 @@ class Table {
     };
     auto set = [&](const std::string& what, int64_t at, int64_t value) {
       if (clause.has_except && value_of(clause.except) == value) return;
+      if (view(i).dtype == DType::kI32 && value != static_cast<int32_t>(value)) return;
+      if (value > kExact || value < -kExact) return;
       // A broken value may break a neighbouring clause first: both answers are right.
       add(clause.tensor + ": " + what, {ErrorCode::kIndexRange, ErrorCode::kIndexOrder},
           {clause.tensor}, [i, at, value](Call& call) {
@@ -265,13 +285,14 @@ class Table {
     const auto lo = value_of(clause.lo), hi = value_of(clause.hi);
     if (clause.kind == ir::Clause::kIndexRange && lo && hi) {
       const bool is_signed = view(i).dtype != DType::kU8 && view(i).dtype != DType::kU32;
-      for (int64_t at : std::set<int64_t>{0, count / 2, count - 1}) {
+      for (int64_t at : places(clause, count)) {
         set("too large at " + std::to_string(at), at, *hi);
         if (is_signed || *lo > 0) set("too small at " + std::to_string(at), at, *lo - 1);
       }
-      if (is_signed)
-        set("the most negative value", 0,
-            view(i).dtype == DType::kI64 ? -(int64_t{1} << 53) : INT32_MIN);
+      const int64_t least = view(i).dtype == DType::kI64 ? -kExact : INT32_MIN;
+      if (is_signed && least < *lo)
+        for (int64_t at : places(clause, count))
+          set("the least value at " + std::to_string(at), at, least);
     }
     const int64_t row = view(i).shape[static_cast<size_t>(std::max(0, view(i).rank - 1))];
     if (clause.kind == ir::Clause::kNonDecreasing && row > 1)

@@ -219,8 +219,7 @@ std::string amx_text(const MmaUnitInfo& info, int prefetch_bytes) {
 }
 
 // Register tile of `rows` x 32 columns with named accumulators: A is broadcast a word at a time.
-std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panels,
-                         int prefetch_bytes) {
+std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panels) {
   const int per_panel = kPanelColumns / lanes, vecs = per_panel * panels;
   const std::string acc_t = info.int_acc ? "VI" : "VF", elem = info.int_acc ? "i32" : "float";
   const std::string load = info.int_acc ? "VIu" : "VFu";
@@ -230,7 +229,7 @@ std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panel
   auto c_at = [&](int r, int v) { return "c + " + num(r) + " * ldc + " + num(v * lanes); };
   std::string s = "static __attribute__((noinline)) void mm_" + std::string(info.name) + "_r" +
                   num(rows) + "p" + num(panels) + "(const char* a, i64 pa, const i32* b, i64 pb, " +
-                  elem + "* c, i64 ldc, i64 kw, int first) {\n  (void)pb;\n";
+                  elem + "* c, i64 ldc, i64 kw, int first, i64 ahead) {\n  (void)pb;\n";
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vecs; ++v)
       s += "  " + acc_t + " " + c(r, v) + " = first ? (" + acc_t + "){} : *(const " + load + "*)(" +
@@ -241,11 +240,10 @@ std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panel
   for (int v = 0; v < vecs; ++v)
     s += "    const VI b" + num(v) + " = *(const VIu*)(b + " + num(v / per_panel) + " * pb + " +
          num(v % per_panel * lanes) + ");\n";
-  if (prefetch_bytes > 0)
-    for (int p = 0; p < panels; ++p)
-      for (int line = 0; line < 2; ++line)
-        s += "    __builtin_prefetch((const char*)(b + " + num(p) + " * pb) + " +
-             num(prefetch_bytes + 64 * line) + ", 0, 3);\n";
+  for (int p = 0; p < panels; ++p)
+    for (int line = 0; line < 2; ++line)
+      s += "    __builtin_prefetch((const char*)(b + " + num(p) + " * pb) + ahead + " +
+           num(64 * line) + ", 0, 3);\n";
   if (info.unit == MmaUnit::kFmaBf16)
     for (int v = 0; v < vecs; ++v)
       s += "    const VF e" + num(v) + " = (VF)(b" + num(v) + " << 16), o" + num(v) + " = (VF)(b" +
@@ -323,36 +321,50 @@ std::string lanes_text(const MmaUnitInfo& info, const TargetInfo& target, int pr
         "AI VI dot8(VI c, VI x, VI b) { asm(\"vpdpbusd %2,%1,%0\" : \"+v\"(c) : \"v\"(x), "
         "\"v\"(b)); return c; }\n#else\n"
         "AI VI dot8(VI c, VI x, VI b) { return __builtin_ia32_vpdpbusd_v16si(c, x, b); }\n#endif\n";
-  for (int rows : heights)
-    s += lanes_kernel(info, lanes, rows, 1, prefetch_bytes && rows <= 8 ? prefetch_bytes : 0);
+  for (int rows : heights) s += lanes_kernel(info, lanes, rows, 1);
   // few rows leave registers free: several panels side by side, several streams
   const bool wide = lanes == 16;
-  if (wide) {
-    s += lanes_kernel(info, lanes, 1, 4, prefetch_bytes);
-    s += lanes_kernel(info, lanes, 2, 4, prefetch_bytes);
-    s += lanes_kernel(info, lanes, 4, 2, prefetch_bytes);
-  }
-  const std::string elem = info.int_acc ? "i32" : "float";
+  if (wide)
+    for (auto [rows, panels] : {std::pair{1, 4}, {2, 4}, {4, 2}})
+      s += lanes_kernel(info, lanes, rows, panels);
+  auto call = [&](int rows, int panels, const std::string& args) {
+    return fn + "_r" + num(rows) + "p" + num(panels) + "(" + args + ");\n";
+  };
+  const std::string elem = info.int_acc ? "i32" : "float", pf = num(prefetch_bytes);
   s += "static void " + fn + "(const char* a, i64 pa, const i32* b, i64 pb, " + elem +
        "* c, i64 ldc, i64 m, i64 n, i64 kw, int first) {\n"
        "  const i64 panels = (n + 31) / 32;\n  i64 p = 0;\n";
-  if (wide)
+  if (wide) {
+    const std::string stream = "a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first, " + pf;
     s += "  if (m <= 4 && m != 3) {\n    const i64 side = m <= 2 ? 4 : 2;\n"
          "    for (; p + side <= panels; p += side) {\n"
          "      if (m == 1) " +
-         fn +
-         "_r1p4(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
-         "      else if (m == 2) " +
-         fn +
-         "_r2p4(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n"
-         "      else " +
-         fn + "_r4p2(a, pa, b + p * pb, pb, c + p * 32, ldc, kw, first);\n    }\n  }\n";
-  s += "  for (; p < panels; p++) {\n    const i32* bp = b + p * pb;\n    " + elem +
-       "* cp = c + p * 32;\n    i64 i = 0;\n";
-  for (int rows : heights)
-    s += "    for (; i + " + num(rows) + " <= m; i += " + num(rows) + ") " + fn + "_r" + num(rows) +
-         "p1(a + i * pa, pa, bp, pb, cp + i * ldc, ldc, kw, first);\n";
-  return s + "  }\n}\n";
+         call(1, 4, stream) + "      else if (m == 2) " + call(2, 4, stream) + "      else " +
+         call(4, 2, stream) + "    }\n  }\n";
+  }
+  // A piece of the panel stays in L1 for all row tiles; the first of them fetches the next piece.
+  s += "  for (; p < panels; p++)\n"
+       "    for (i64 k0 = 0; k0 == 0 || k0 < kw; k0 += 256) {\n"
+       "      const i64 kc = imin(256, kw - k0);\n"
+       "      const i32* bp = b + p * pb + k0 * 32;\n"
+       "      const char* ap = a + k0 * 4;\n      " +
+       elem +
+       "* cp = c + p * 32;\n"
+       "      const int from_zero = first && k0 == 0;\n"
+       "      i64 i = 0, ahead = m <= " +
+       num(heights[0]) + " ? " + pf +
+       " : 256 * 128;\n"
+       "      while (i < m) {\n        const i64 left = m - i;\n";
+  const std::string args = "ap + i * pa, pa, bp, pb, cp + i * ldc, ldc, kc, from_zero, ahead";
+  for (size_t h = 0; h < heights.size(); ++h) {
+    // 13 to 16 rows are two tiles of about 8, not 12 and a thin one.
+    const std::string unless = h == 0 && heights[0] == 12 ? " && (left < 13 || left > 16)" : "";
+    s += std::string("        ") + (h ? "else " : "") + "if (left >= " + num(heights[h]) + unless +
+         ") { " + call(heights[h], 1, args);
+    s.pop_back();
+    s += " i += " + num(heights[h]) + "; }\n";
+  }
+  return s + "        ahead = 0;\n      }\n    }\n}\n";
 }
 
 }  // namespace
