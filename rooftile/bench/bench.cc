@@ -10,6 +10,7 @@
 #include "rooftile/bench/peers/peers.h"
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
+#include "rooftile/check/compile_all.h"
 #include "rooftile/check/judge.h"
 #include "rooftile/check/ladder.h"
 #include "rooftile/compile/kernel.h"
@@ -146,19 +147,14 @@ class CaseBench {
     auto kernel = choose_kernel(op_, call_, options_.kernel);
     if (!kernel) return kernel.status();
     kernel_ = *kernel;
-    const TargetInfo& target = host_target();
-    Schedule schedule;
-    if (options_.schedule)
-      schedule = *options_.schedule;
-    else if (kernel_->schedule)
-      schedule = kernel_->schedule(call_.config, call_.dims, target);
-    auto source = generate(op_, *kernel_, call_.config, call_.dims, target, &schedule);
+    const Schedule* schedule = options_.schedule ? &*options_.schedule : nullptr;
+    auto source = generate(op_, *kernel_, call_.config, call_.dims, host_target(), schedule);
     if (!source) return source.status();
     auto compiled = compile(std::move(*source));
     if (!compiled) return compiled.status();
     compiled_ = *compiled;
     line_.kernel = kernel_->name;
-    line_.schedule = schedule.str();
+    line_.schedule = compiled_->source.schedule.str();
     line_.compile_ms = compiled_->compile_ms;
     for (const PrepackedOperand& operand : compiled_->source.prepacked)
       line_.prepacked += (line_.prepacked.empty() ? "" : ", ") + operand.tensor;
@@ -300,6 +296,21 @@ Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const Bench
   return CaseBench(op, test_case, options).run();
 }
 
+void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
+                   const BenchOptions& options) {
+  std::vector<KernelSource> sources;
+  for (const auto& [op, test_case] : cases) {
+    auto call = check::resolve_case(*op, test_case);
+    if (!call) continue;
+    auto kernel = choose_kernel(*op, *call, options.kernel);
+    if (!kernel) continue;
+    const Schedule* schedule = options.schedule ? &*options.schedule : nullptr;
+    auto source = generate(*op, **kernel, call->config, call->dims, host_target(), schedule);
+    if (source) sources.push_back(std::move(*source));
+  }
+  check::compile_all(std::move(sources));
+}
+
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set) {
   std::vector<const Case*> out;
   if (set != "smoke") {
@@ -308,16 +319,16 @@ std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set) {
         out.push_back(&test_case);
     return out;
   }
-  // The largest smoke case says most in little time.
-  const Case* largest = nullptr;
-  double most = -1;
+  const Case* least = nullptr;
+  double least_work = 0;
   for (const Case& test_case : op.case_list) {
-    if (!test_case.tagged("smoke")) continue;
     auto call = check::resolve_case(op, test_case);
-    const double flops = call && op.cost_fn ? op.cost_fn(*call).flops : 0;
-    if (flops > most) most = flops, largest = &test_case;
+    if (!test_case.tagged("llm") || !call || !op.cost_fn) continue;
+    const Cost cost = op.cost_fn(*call);
+    const double work = cost.flops + cost.bytes;
+    if (least == nullptr || work < least_work) least = &test_case, least_work = work;
   }
-  if (largest != nullptr) out.push_back(largest);
+  if (least != nullptr) out.push_back(least);
   return out;
 }
 

@@ -80,8 +80,11 @@ struct BenchLine {
 // = false, untimed.
 Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options);
 
-// What a set holds: "smoke" one small case an operator, "llm" the sizes of real models, "full"
-// everything.
+// Compiles the kernels of these cases on all cores, so that bench_case finds them in the cache.
+void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
+                   const BenchOptions& options);
+
+// "smoke": the least of an operator's llm cases; "llm": the sizes of real models; "full": more.
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set);
 
 }  // namespace rooftile::bench

@@ -17,6 +17,11 @@ ordered_json number(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
+// A value of a tensor: here NaN and infinity are told apart.
+ordered_json value(double x) {
+  return std::isfinite(x) ? ordered_json(x) : ordered_json(fmt::format("{}", x));
+}
+
 }  // namespace
 
 std::string_view rung_name(Rung rung) {
@@ -56,11 +61,11 @@ std::string CheckLine::json_line() const {
     line["reason"] = errors.reason;
     line["output"] = output;
     line["layout"] = layout;
-    line["first_bad"] = first_bad;
-    line["got"] = std::isfinite(errors.got) ? ordered_json(errors.got)
-                                            : ordered_json(fmt::format("{}", errors.got));
-    line["want"] = std::isfinite(errors.want) ? ordered_json(errors.want)
-                                              : ordered_json(fmt::format("{}", errors.want));
+    if (!first_bad.empty()) {
+      line["first_bad"] = first_bad;
+      line["got"] = value(errors.got);
+      line["want"] = value(errors.want);
+    }
   }
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

@@ -3,13 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <atomic>
-#include <map>
-#include <thread>
-
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/climb.h"
+#include "rooftile/check/compile_all.h"
 #include "rooftile/compile/kernel.h"
 
 namespace rooftile::check {
@@ -53,11 +49,10 @@ Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options
   return items;
 }
 
-// Compiles what the cases will need, on all cores; the ladder then finds it in the cache. Errors
-// show there.
+// What the cases will need; the ladder then finds it in the cache.
 void compile_ahead(const OpDef& op, const std::vector<Item>& items, const LadderOptions& options,
                    const TargetInfo& target) {
-  std::map<std::string, KernelSource> sources;  // by text: many cases share a kernel
+  std::vector<KernelSource> sources;
   for (const Item& item : items)
     for (const KernelDef* kernel : item.kernels)
       for (const Rung rung : {Rung::kVec, Rung::kKernel}) {
@@ -66,18 +61,9 @@ void compile_ahead(const OpDef& op, const std::vector<Item>& items, const Ladder
         if (!wanted) continue;
         const Schedule schedule = rung_schedule(*kernel, item.call, target, rung);
         auto source = generate(op, *kernel, item.call.config, item.call.dims, target, &schedule);
-        if (source)
-          sources.emplace(source->kernel_text + source->launcher_text, std::move(*source));
+        if (source) sources.push_back(std::move(*source));
       }
-  std::vector<KernelSource*> queue;
-  for (auto& [text, source] : sources) queue.push_back(&source);
-  std::atomic<size_t> next{0};
-  std::vector<std::jthread> workers;
-  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
-    workers.emplace_back([&] {
-      for (size_t at = next++; at < queue.size(); at = next++)
-        (void)compile(std::move(*queue[at])).ok();
-    });
+  compile_all(std::move(sources));
 }
 
 }  // namespace

@@ -22,10 +22,7 @@ struct Options {
   bool no_check = false, no_peers = false;
 };
 
-struct Job {
-  const OpDef* op;
-  Case test_case;
-};
+using Job = std::pair<const OpDef*, Case>;
 
 Result<std::vector<Job>> jobs_of(const Options& options) {
   auto ops = ops_named(options.names);
@@ -35,11 +32,11 @@ Result<std::vector<Job>> jobs_of(const Options& options) {
     for (const std::string& text : options.cases) {
       auto test_case = check::parse_case(text);
       if (!test_case) return test_case.status();
-      jobs.push_back({op, std::move(*test_case)});
+      jobs.emplace_back(op, std::move(*test_case));
     }
     if (options.cases.empty())
       for (const Case* test_case : bench::bench_cases(*op, options.set))
-        jobs.push_back({op, *test_case});
+        jobs.emplace_back(op, *test_case);
   }
   return jobs;
 }
@@ -89,9 +86,10 @@ Result<int> run(const Options& options) {
   std::vector<bench::BenchLine> lines;
   int failed = 0;
   Progress progress("bench", static_cast<int>(jobs->size()));
-  for (const Job& job : *jobs) {
-    progress.step(job.op->name + " " + job.test_case.text);
-    auto line = bench::bench_case(*job.op, job.test_case, options.bench);
+  if (options.bench.route == "tile") bench::compile_ahead(*jobs, options.bench);
+  for (const auto& [op, test_case] : *jobs) {
+    progress.step(op->name + " " + test_case.text);
+    auto line = bench::bench_case(*op, test_case, options.bench);
     if (!line && (jobs->size() == 1 || line.diag().code == ErrorCode::kUsage)) return line.status();
     if (!line) {  // the others are still worth their time
       ++failed;
@@ -120,7 +118,7 @@ void add_bench(CLI::App& app, Action& action) {
       "bench", "check operators, then time them against the roofline and the libraries");
   verb->add_option("op", options->names, "operators; default: all");
   verb->add_option("--set", options->set,
-                   "smoke: a small case each; llm: sizes of real models; full: those and more")
+                   "smoke: the least real case of each; llm: the sizes of real models; full: more")
       ->check(CLI::IsMember({"smoke", "llm", "full"}))
       ->capture_default_str();
   verb->add_option("--case", options->cases,
@@ -147,8 +145,10 @@ void add_bench(CLI::App& app, Action& action) {
     options->bench.peers = !options->no_peers;
     options->bench.timing.min_rounds =
         std::min(options->bench.timing.min_rounds, options->bench.timing.rounds);
-    if (options->set == "smoke" && options->cases.empty())
+    if (options->set == "smoke" && options->cases.empty()) {
       options->bench.timing.seconds = std::min(options->bench.timing.seconds, 0.5);
+      options->bench.max_reference_flops = 5e7;
+    }
     action = [options] { return run(*options); };
   });
 }

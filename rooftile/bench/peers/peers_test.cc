@@ -78,8 +78,9 @@ TEST(Peers, AnOperatorThatNoLibraryHasGetsAReason) {
 }
 
 TEST(Peers, VersionsAreThoseOfTheLoadedLibraries) {
-  EXPECT_EQ(std::count(onednn_version().begin(), onednn_version().end(), '.'), 2);
-  EXPECT_EQ(openblas_version().rfind("0.", 0), 0u) << openblas_version();
+  const std::string onednn = onednn_version(), openblas = openblas_version();
+  EXPECT_EQ(std::count(onednn.begin(), onednn.end(), '.'), 2) << onednn;
+  EXPECT_EQ(openblas.rfind("0.", 0), 0u) << openblas;
 }
 
 }  // namespace

@@ -144,7 +144,8 @@ Schedule large_m_schedule(const Env& dims, int64_t columns, DType dtype, bool pa
   const int64_t tall = std::clamp<int64_t>(fit, 64, 256);
   // Too few rows to share among the threads: they share the columns instead.
   const bool split_columns = rows < 192;
-  s.tile["BM"] = split_columns ? std::clamp<int64_t>(round_up(rows, 16), 16, 256) : tall;
+  // All rows in one block: blocks are cut to what there is, so one kernel serves every such M.
+  s.tile["BM"] = split_columns ? 192 : tall;
   s.tile["BN"] = split_columns ? shared_width(columns, 4, target.threads, 512) : 512;
   s.tile["BK"] = depth;
   // Packing B where it is used would repeat it once a row block.
