@@ -37,3 +37,13 @@ if(benchmark_FOUND)
   target_link_libraries(launcher_bench PRIVATE rooftile_api benchmark::benchmark)
   add_dependencies(launcher_bench ops_header)
 endif()
+
+# The same kernels from Python, through the real TVM-FFI; skipped where it is not installed.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(ROOFTILE_TESTS AND Python3_FOUND)
+  add_executable(export_kernel examples/export_kernel.cc)
+  target_link_libraries(export_kernel PRIVATE rooftile_lib)
+  add_test(NAME ffi.tvm_ffi COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/ffi/tvm_ffi_test.py
+    $<TARGET_FILE:export_kernel>)
+  set_tests_properties(ffi.tvm_ffi PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
+endif()

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "rooftile/api.h"
+#include "rooftile/check/case_inputs.h"
 #include "tests/bad_input/violations.h"
 
 namespace rooftile::bad_input {

@@ -364,7 +364,7 @@ std::string ContractEmitter::layouts() {
     const std::string id = identifier(tensor->name);
     out += fmt::format("\n  // {}: strides, alignment, memory\n", tensor->name);
     out += "  bad = false;\n" + strides(*tensor);
-    out += fmt::format("  char* const p_{0} = t_{0}->data + t_{0}->byte_offset;\n", id);
+    out += fmt::format("  char* const p_{0} = rth::first_byte(t_{0});\n", id);
     out += fmt::format("  rth::Bytes b_{};\n", id);
     out += fmt::format(
         "  const auto layout_{} = [&] {{\n    rth::Layout layout;\n    layout.element = {};\n", id,

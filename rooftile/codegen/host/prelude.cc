@@ -48,6 +48,9 @@ inline const DlTensor* tensor(const Any& a) {
   if (__builtin_expect(a.type == 7, 1)) return (const DlTensor*)a.p;
   return a.type == 70 && a.p ? (const DlTensor*)(a.p + 24) : nullptr;  // ffi.Tensor: 24-byte object header
 }
+inline char* first_byte(const DlTensor* t) {  // as integers: the pointer may be null
+  return (char*)((u64)t->data + t->byte_offset);
+}
 inline bool is_number(const Any& a) { return a.type == 3 || a.type == 1 || a.type == 2; }
 inline bool is_integer(const Any& a) { return a.type == 1 || a.type == 2; }
 // By bits: holds under any floating-point flags that the kernel may be compiled with.

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles rms_norm in f32 and prints the shared object and the function in it, for
+// tvm_ffi_test.py.
+#include <cstdio>
+
+#include "rooftile/compile/dispatch.h"
+
+int main() {
+  using namespace rooftile;
+  float data[8] = {};
+  const TensorView matrix(data, DType::kF32, {2, 4}), row(data, DType::kF32, {4});
+  const TensorView tensors[] = {matrix, matrix, row};
+  const Scalar attrs[] = {1e-6};
+  const auto kernel = kernel_for(built_in("rms_norm"), OpArgs{tensors, attrs, {}});
+  if (!kernel.ok()) {
+    std::fprintf(stderr, "%s\n", kernel.diag().str().c_str());
+    return 1;
+  }
+  std::printf("%s\n%s\n", (*kernel)->library_path.c_str(), (*kernel)->source.name.c_str());
+  return 0;
+}
