@@ -3,15 +3,14 @@
 // tvm_ffi_test.py.
 #include <cstdio>
 
-#include "rooftile/compile/dispatch.h"
+#include "rooftile/api.h"
 
 int main() {
   using namespace rooftile;
   float data[8] = {};
   const TensorView matrix(data, DType::kF32, {2, 4}), row(data, DType::kF32, {4});
-  const TensorView tensors[] = {matrix, matrix, row};
-  const Scalar attrs[] = {1e-6};
-  const auto kernel = kernel_for(built_in("rms_norm"), OpArgs{tensors, attrs, {}});
+  const auto kernel =
+      kernel_for(built_in("rms_norm"), {{"out", matrix}, {"x", matrix}, {"weight", row}});
   if (!kernel.ok()) {
     std::fprintf(stderr, "%s\n", kernel.diag().str().c_str());
     return 1;

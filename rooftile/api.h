@@ -17,6 +17,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,5 +52,11 @@ Status call(std::string_view op, NamedTensors tensors, NamedValues values = {},
 // The same for an operator of the caller's own.
 Status call(const OpDef& op, NamedTensors tensors, NamedValues values = {},
             const CallOptions& options = {});
+
+// The kernel that such a call runs, compiled: to look at, to call many times, or to hand to another
+// language (it is a TVM-FFI function in a shared object).
+Result<std::shared_ptr<const CompiledKernel>> kernel_for(const OpDef& op, NamedTensors tensors,
+                                                         NamedValues values = {},
+                                                         const CallOptions& options = {});
 
 }  // namespace rooftile

@@ -3,7 +3,6 @@
 #include "rooftile/api.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "rooftile/ops/op_def.h"
@@ -61,45 +60,75 @@ Result<int64_t> flag_value(const OpDef& op, const FlagDef& flag, const NamedValu
   return value.integer;
 }
 
-}  // namespace
+// The arguments of a call in the order of the declaration, with defaults filled in.
+struct Positional {
+  std::vector<TensorView> tensors;
+  std::vector<Scalar> attrs;
+  std::vector<int64_t> flags;
+  OpArgs args() const { return {tensors, attrs, flags}; }
+};
 
-Status call(const OpDef& op, NamedTensors tensors, NamedValues values, const CallOptions& options) {
-  std::vector<TensorView> views(op.args.size());
+Status place_tensors(const OpDef& op, NamedTensors tensors, Positional& out) {
+  out.tensors.resize(op.args.size());
   std::vector<bool> given(op.args.size());
   for (const auto& [name, view] : tensors) {
+    const std::string quoted = "`" + std::string(name) + "`";
     const size_t at = position(op.args, name);
     if (at == op.args.size())
-      return refused(op, ErrorCode::kUnsupported,
-                     "the operator has no tensor `" + std::string(name) + "`", name,
+      return refused(op, ErrorCode::kUnsupported, "the operator has no tensor " + quoted, name,
                      std::string(name), names_of(op.args));
     if (given[at])
-      return refused(op, ErrorCode::kArgCount, "`" + std::string(name) + "` is given twice", name,
-                     "two", "one");
+      return refused(op, ErrorCode::kArgCount, quoted + " is given twice", name, "two", "one");
     given[at] = true;
-    views[at] = view;
+    out.tensors[at] = view;
   }
-  std::vector<Scalar> attrs;
+  return {};
+}
+
+Status place_values(const OpDef& op, NamedValues values, Positional& out) {
   for (const AttrDef& attr : op.attrs)
-    attrs.push_back(attr.is_float ? Scalar(attr.default_value)
-                                  : Scalar(static_cast<int64_t>(attr.default_value)));
-  std::vector<int64_t> flags;
-  for (const FlagDef& flag : op.flags) flags.push_back(flag.default_value);
+    out.attrs.push_back(attr.is_float ? Scalar(attr.default_value)
+                                      : Scalar(static_cast<int64_t>(attr.default_value)));
+  for (const FlagDef& flag : op.flags) out.flags.push_back(flag.default_value);
   for (const auto& [name, value] : values) {
     if (size_t at = position(op.attrs, name); at < op.attrs.size()) {
       Result<Scalar> scalar = attribute(op, op.attrs[at], value);
       if (!scalar.ok()) return scalar.diag();
-      attrs[at] = *scalar;
+      out.attrs[at] = *scalar;
     } else if (size_t flag_at = position(op.flags, name); flag_at < op.flags.size()) {
       Result<int64_t> flag = flag_value(op, op.flags[flag_at], value);
       if (!flag.ok()) return flag.diag();
-      flags[flag_at] = *flag;
+      out.flags[flag_at] = *flag;
     } else {
       return refused(op, ErrorCode::kUnsupported,
                      "the operator has no attribute or flag `" + std::string(name) + "`", name,
                      std::string(name), names_of(op.attrs) + "; " + names_of(op.flags));
     }
   }
-  return call(op, OpArgs{views, attrs, flags}, options);
+  return {};
+}
+
+Result<Positional> place(const OpDef& op, NamedTensors tensors, NamedValues values) {
+  Positional out;
+  RT_RETURN_IF_ERROR(place_tensors(op, tensors, out));
+  RT_RETURN_IF_ERROR(place_values(op, values, out));
+  return out;
+}
+
+}  // namespace
+
+Status call(const OpDef& op, NamedTensors tensors, NamedValues values, const CallOptions& options) {
+  Result<Positional> placed = place(op, tensors, values);
+  if (!placed.ok()) return placed.diag();
+  return call(op, placed->args(), options);
+}
+
+Result<std::shared_ptr<const CompiledKernel>> kernel_for(const OpDef& op, NamedTensors tensors,
+                                                         NamedValues values,
+                                                         const CallOptions& options) {
+  Result<Positional> placed = place(op, tensors, values);
+  if (!placed.ok()) return placed.diag();
+  return kernel_for(op, placed->args(), options);
 }
 
 Status call(std::string_view name, NamedTensors tensors, NamedValues values,
