@@ -139,8 +139,7 @@ std::string operator_row(const StepReport& step, const Row& row) {
   out += fmt::format("<td class=\"shape\">{}<small>{}</small></td>", escape_xml(row.shape_text()),
                      escape_xml(line.dtype));
   out += cell(line.route, short_schedule(line.schedule));
-  out +=
-      number_cell(time_text(line.us.p50), range_text(line.us) + (line.busy ? ", disturbed" : ""));
+  out += number_cell(time_text(line.us.p50), (line.busy ? "~ " : "") + range_text(line.us));
   out += fmt::format("<td class=\"n c-{}\">{}{}</td>", family_class(row.family),
                      meter(step.share(row)), percent(step.share(row)));
   out += number_cell(si(line.flops, "FLOP"), si(line.tflops * 1e12, "FLOP/s"));
@@ -206,7 +205,9 @@ std::string fusion_table(const StepReport& step) {
 std::string definitions() {
   return "<h2>How to read this</h2>\n<dl>\n"
          "<dt>time</dt><dd>median of one execution, with the 20th and 80th percentile; weights and "
-         "caches come from memory, not from the processor's caches</dd>\n"
+         "caches come from memory, not from the processor's caches. ~ marks measurements during "
+         "which "
+         "other processes took the processor</dd>\n"
          "<dt>step</dt><dd>sum over all executions of all operators, one after the other</dd>\n"
          "<dt>work, traffic</dt><dd>floating-point operations (a multiply-add counts two) and "
          "compulsory bytes: every input read once, every output written once</dd>\n"

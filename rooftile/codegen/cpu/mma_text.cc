@@ -236,7 +236,7 @@ std::string lanes_kernel(const MmaUnitInfo& info, int lanes, int rows, int panel
            c_at(r, v) + ");\n";
   if (biased)
     for (int v = 0; v < vecs; ++v) s += "  VI fix" + num(v) + " = {};\n";
-  s += "  for (i64 k = 0; k < kw; k++) {\n";
+  s += "  _Pragma(\"GCC unroll 2\") for (i64 k = 0; k < kw; k++) {\n";
   for (int v = 0; v < vecs; ++v)
     s += "    const VI b" + num(v) + " = *(const VIu*)(b + " + num(v / per_panel) + " * pb + " +
          num(v % per_panel * lanes) + ");\n";

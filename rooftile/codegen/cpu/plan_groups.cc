@@ -214,7 +214,17 @@ std::vector<Step> Plan::group_block(const ir::Block& block, ValueId region) cons
         }
       };
       feeds(feeds, id);
-      if (feeds_product) push(Step::kPrepare, id);
+      if (feeds_product) {
+        // Packing need not wait for the rows before it, nor cut their group in two.
+        std::set<ValueId> ids, deps;
+        for (const Item& item : pending.items) ids.insert(item.id);
+        reach(id, ids, &deps, nullptr);
+        if (!deps.empty() || eager_tensors_.count(node.name)) flush();
+        Step step;
+        step.kind = Step::kPrepare;
+        step.id = id;
+        steps.push_back(step);
+      }
     }
     if (node.op == Op::kMma) {
       const Product& product = products_.at(id);
@@ -259,9 +269,14 @@ std::vector<ValueId> Plan::inline_loads(ValueId id) const {
   std::vector<ValueId> loads, inputs;
   if (program_->node(id).op == Op::kLoad) loads.push_back(id);
   inputs_of(id, &inputs);
-  for (ValueId input : inputs)
-    if (buffer_of(input) < 0)
-      for (ValueId load : inline_loads(input)) loads.push_back(load);
+  for (ValueId input : inputs) {
+    const Op op = program_->node(input).op;
+    // Reductions and numbers of the row are items of their own: they have read what they need.
+    const bool in_place = op == Op::kLoad || op == Op::kTranspose ||
+                          (is_map(op) && !is_scalar(input) && !is_row_scalar(input));
+    if (!in_place || buffer_of(input) >= 0) continue;
+    for (ValueId load : inline_loads(input)) loads.push_back(load);
+  }
   return loads;
 }
 

@@ -153,21 +153,11 @@ AI VL absv(VL a) { return a < 0 ? -a : a; }
 AI float absv(float a) { return __builtin_fabsf(a); }
 AI i32 absv(i32 a) { return a < 0 ? -a : a; }
 AI i64 absv(i64 a) { return a < 0 ? -a : a; }
-// |x| < 2^22; the barrier keeps the compiler from simplifying the pair away
-AI VF round_near(VF x) {
-  VF t = x + 12582912.0f;
-#ifdef __AVX__
-  asm("" : "+x"(t));
-#else  // the vector is wider than a register
-  asm("" : "+m"(t));
-#endif
-  return t - 12582912.0f;
-}
 AI VF as_bf16(VF x) { VH h = narrow_bf16(x); return (VF)(CONV(h, VU) << 16); }
 AI VF as_f16(VF x) { return widen_f16(narrow_f16(x)); }
 AI float as_bf16(float x) { return as_bf16(vf(x))[0]; }
 AI float as_f16(float x) { return as_f16(vf(x))[0]; }
-AI VF round_any(VF x) { return sel(absv(x) < 4194304.0f, round_near(x), x); }
+AI VF round_any(VF x) { return sel(absv(x) < 4194304.0f, round_fast(x), x); }
 AI VI to_i32(VF x) {
   VI r = CONV(sel(absv(x) < 2147483648.0f, round_any(x), vf(0.0f)), VI);
   r = sel(x >= 2147483648.0f, vi(0x7fffffff), r);
@@ -345,8 +335,8 @@ AI u32 philoxv(i64 c, i64 seed, i64 offset) {
 AI VU philoxv(VL c, i64 seed, i64 offset) { VU r; for (int i = 0; i < W; i++) r[i] = philoxv(c[i], seed, offset); return r; }
 AI VU philoxv(VI c, i64 seed, i64 offset) { return philoxv(CONV(c, VL), seed, offset); }
 AI i32 sat_i8(float x) { x = x != x ? 0.0f : x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x; return (i32)__builtin_rintf(x); }
-AI VI sat_i8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, -128.0f, 127.0f)); return CONV(round_near(x), VI); }
-AI VI sat_u8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, 0.0f, 255.0f)); return CONV(round_near(x), VI); }
+AI VI sat_i8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, -128.0f, 127.0f)); return CONV(round_fast(x), VI); }
+AI VI sat_u8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, 0.0f, 255.0f)); return CONV(round_fast(x), VI); }
 AI i32 sat_u8(float x) { x = x != x ? 0.0f : x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x; return (i32)__builtin_rintf(x); }
 )";
 
@@ -368,11 +358,7 @@ AI VI narrow2_bf16(VF a, VF b) { VI r; asm("vcvtne2ps2bf16 %2,%1,%0" : "=v"(r) :
 )";
 // The tail of exp: p * 2^n, and what keeps its argument in range.
 constexpr const char* kPlainScale = R"(
-AI VF round_fast(VF x) {
-  VF t = x + 12582912.0f;
-  asm("" : "+x"(t));  // keeps the compiler from simplifying the pair away
-  return t - 12582912.0f;
-}
+AI VF round_fast(VF x) { return (x + 12582912.0f) - 12582912.0f; }  // |x| < 2^22
 AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
 // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
 AI VF scale_by(VF p, VF n) {

@@ -144,8 +144,13 @@ Schedule large_m_schedule(const Env& dims, int64_t columns, DType dtype, bool pa
   const int64_t tall = std::clamp<int64_t>(fit, 64, 256);
   // Too few rows to share among the threads: they share the columns instead.
   const bool split_columns = rows < 192;
-  s.tile["BM"] = split_columns ? std::clamp<int64_t>(round_up(rows, 16), 16, 256) : tall;
-  s.tile["BN"] = split_columns ? shared_width(columns, 4, target.threads, 512) : 512;
+  // All rows in one block: blocks are cut to what there is, so one kernel serves every such M.
+  s.tile["BM"] = split_columns ? 192 : tall;
+  // Few row blocks: the threads share the columns too. Two blocks a thread even out the last ones;
+  // more would pack the block of A more often than that is worth.
+  const int64_t row_blocks = std::max<int64_t>((rows + s.tile["BM"] - 1) / s.tile["BM"], 1);
+  const int64_t blocks_per_thread = std::max<int64_t>(2 / row_blocks, 1);
+  s.tile["BN"] = shared_width(columns, blocks_per_thread, target.threads, 512);
   s.tile["BK"] = depth;
   // Packing B where it is used would repeat it once a row block.
   set_weights(s, packed, rows > s.tile["BM"] ? OperandForm::kAhead : OperandForm::kPack, weights);

@@ -10,7 +10,6 @@
 // start(b) = cu_q[b] / BM + b. These runs are disjoint and at least as long as the sequence has
 // blocks, so that a first phase can write the owner of every slot with no prefix sum, and the
 // parallel space has no more than Tq / BM + B slots whatever the lengths are.
-#include <algorithm>
 #include <limits>
 
 #include "rooftile/ops/attention/attention_contract.h"
@@ -148,12 +147,13 @@ void packed_sequences(Kernel& k, const Config& config) {
 Schedule prefill_schedule(const Config&, const Env& dims, const TargetInfo&) {
   Schedule s;
   s.name = "prefill";
-  // 128 keys: the block of scores, f32, and both operands of 128 x 128 stay in L2 together.
-  const int64_t rows = (dims.at("Tq") + 15) / 16 * 16;
-  // Measured with AMX at 2048 queries: 128 x 128 gives 0.73 TFLOP/s, 256 x 256 0.92. Blocks of K
-  // and V come from L2 for all but the first query block, so fetching them ahead only takes load
-  // slots.
-  s.tile = {{"BM", std::clamp<int64_t>(rows, 16, 256)}, {"BN", 256}};
+  // Measured with AMX at 2048 queries, D = 128: 128 x 128 gives 0.73 TFLOP/s, 256 x 256 0.92. Deep
+  // heads take half the queries, for the same size of output. Blocks are cut to what a sequence
+  // has, so two heights serve every length.
+  const int64_t tall = dims.at("D") > 128 ? 128 : 256;
+  s.tile = {{"BM", dims.at("Tq") <= 64 ? 64 : tall}, {"BN", 256}};
+  // Blocks of K and V come from L2 for all but the first query block: fetching them ahead would
+  // only take load slots.
   s.prefetch_bytes = 0;
   s.dynamic = true;  // blocks differ in their number of keys
   return s;
