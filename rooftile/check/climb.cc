@@ -201,7 +201,7 @@ void Climb::compare_below(CheckLine& out, const Results& results) {
       out.output = verdict.output;
     }
   }
-  below_ = results;
+  if (out.errors.pass) below_ = results;  // a wrong rung proves nothing about the next
 }
 
 }  // namespace rooftile::check
