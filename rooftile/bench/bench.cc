@@ -18,10 +18,7 @@
 namespace rooftile::bench {
 namespace {
 
-// Copies of the arguments are rotated over this much, so that what is read comes from memory.
-constexpr int64_t kRotateBytes = int64_t{1} << 30;
-constexpr int64_t kMinRotatedSet =
-    int64_t{4} << 20;  // smaller sets would need too many copies: caches are swept
+constexpr int64_t kMinRotatedSet = int64_t{4} << 20;  // smaller sets would need too many copies
 
 Diag no_kernel(const OpDef& op, const std::string& wanted) {
   Diag diag;
@@ -61,17 +58,20 @@ int64_t tensor_bytes(const OpDef& op, const check::Arguments& set, bool outputs)
   return bytes;
 }
 
-// Rotated copies where reading dominates: calls follow each other as they do in a model,
-// activations and code stay warm. Where much is written, the dirty lines of one contestant would be
-// paid for by the next: caches are swept.
-Workload make_workload(const OpDef& op, const RefCall& inputs) {
+// Rotated copies where a call reads most of its arguments and writes little: calls follow each
+// other as they do in a model, activations and code stay warm. Where much is written, the dirty
+// lines of one contestant would be paid for by the next; where little is touched (a row of a
+// table), the same lines would come from the cache: caches are swept.
+Workload make_workload(const OpDef& op, const RefCall& inputs, double touched_bytes,
+                       int64_t rotate_bytes) {
   Workload work;
   work.sets.push_back(check::place(op, inputs, false));
-  const int64_t read = tensor_bytes(op, work.sets[0], false),
-                written = tensor_bytes(op, work.sets[0], true);
-  const int64_t set_bytes = std::max<int64_t>(read + written, 1);
-  if (set_bytes >= kMinRotatedSet && written * 10 <= set_bytes) {
-    const int64_t copies = std::max<int64_t>((kRotateBytes + set_bytes - 1) / set_bytes, 2);
+  const int64_t read = tensor_bytes(op, work.sets[0], false);
+  const int64_t written = tensor_bytes(op, work.sets[0], true);
+  const int64_t set_bytes = read + written;
+  const bool reads_all = 2 * touched_bytes >= static_cast<double>(set_bytes);
+  if (set_bytes >= kMinRotatedSet && reads_all && written * 10 <= set_bytes) {
+    const int64_t copies = std::max<int64_t>((rotate_bytes + set_bytes - 1) / set_bytes, 2);
     for (int64_t copy = 1; copy < copies; ++copy) {
       check::Arguments set;
       set.attrs = work.sets[0].attrs;
@@ -81,7 +81,7 @@ Workload make_workload(const OpDef& op, const RefCall& inputs) {
     }
     work.residency = fmt::format("rotated over {} copies, {} MB", copies, copies * set_bytes >> 20);
   } else {
-    work.sweep_bytes = default_sweep_bytes();
+    work.sweep_bytes = std::min(default_sweep_bytes(), rotate_bytes);
     work.residency =
         fmt::format("caches swept with {} MB before each sample", work.sweep_bytes >> 20);
   }
@@ -185,7 +185,7 @@ class CaseBench {
 
   Status time() {
     omp_set_num_threads(host_target().threads);  // the libraries' threads, too
-    Workload work = make_workload(op_, call_);
+    Workload work = make_workload(op_, call_, line_.bytes, options_.rotate_bytes);
     written_bytes_ = static_cast<double>(tensor_bytes(op_, work.sets[0], true));
     std::string why_none;
     std::vector<std::unique_ptr<Peer>> peers;

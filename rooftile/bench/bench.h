@@ -29,6 +29,8 @@ struct BenchOptions {
   // A check whose float64 reference would take more is made on smaller sizes, with the same
   // compiled code.
   double max_reference_flops = 4e8;
+  // Copies of the arguments are rotated over this much, or the caches swept with as much at most.
+  int64_t rotate_bytes = int64_t{1} << 30;
   TimingOptions timing;  // sweep_bytes is chosen by the driver
 };
 

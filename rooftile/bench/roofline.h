@@ -43,6 +43,9 @@ struct Ceilings {
   double roof_us(const Cost& cost, DType dtype, double written_bytes = 0) const;
   std::string bound(const Cost& cost, DType dtype, double written_bytes = 0) const;
 
+  // The better of both measurements of the same machine, each ceiling by itself.
+  void raise_to(const Ceilings& other);
+
   std::string json_line() const;
   static Result<Ceilings> from_json(const std::string& text);
 };

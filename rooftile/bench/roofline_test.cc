@@ -52,6 +52,21 @@ TEST(Ceilings, SurviveTheirFile) {
   EXPECT_EQ(after->json_line(), before.json_line());
 }
 
+TEST(Ceilings, OfTwoMeasurementsEachHigherCeilingStays) {
+  Ceilings first = machine(), second = machine();
+  second.read_gb_per_s = 5;
+  second.copy_gb_per_s = 45;
+  second.launch_us = 1;
+  second.peaks["f32"].gflops = 120;
+  second.peaks["bf16"].gflops = 900;
+  second.raise_to(first);
+  EXPECT_EQ(second.read_gb_per_s, 50);
+  EXPECT_EQ(second.copy_gb_per_s, 45);
+  EXPECT_EQ(second.launch_us, 1);
+  EXPECT_EQ(second.peaks["f32"].gflops, 120);
+  EXPECT_EQ(second.peaks["bf16"].gflops, 1000);
+}
+
 TEST(Ceilings, DamagedFilesAreRefused) {
   const std::string whole = machine().json_line();
   EXPECT_FALSE(Ceilings::from_json("").ok());

@@ -126,7 +126,7 @@ void Climb::run(const RefCall& inputs, const RefCall& expected, uint64_t seed) {
 
 void Climb::interp() {
   CheckLine out = line(Rung::kInterp);
-  out.tolerance = interpreter_tolerance();
+  out.tolerance = op_.inner_rounding.empty() ? interpreter_tolerance() : tolerance_;
   if (op_.cost_fn && op_.cost_fn(*inputs_).flops > kMaxInterpreterFlops) {
     out.skipped = "too large for the interpreter";
     return sink_(out);
@@ -201,7 +201,7 @@ void Climb::compare_below(CheckLine& out, const Results& results) {
       out.output = verdict.output;
     }
   }
-  below_ = results;
+  if (out.errors.pass) below_ = results;  // a wrong rung proves nothing about the next
 }
 
 }  // namespace rooftile::check

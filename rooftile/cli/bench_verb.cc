@@ -148,6 +148,7 @@ void add_bench(CLI::App& app, Action& action) {
     if (options->set == "smoke" && options->cases.empty()) {
       options->bench.timing.seconds = std::min(options->bench.timing.seconds, 0.5);
       options->bench.max_reference_flops = 5e7;
+      options->bench.rotate_bytes = int64_t{256} << 20;
     }
     action = [options] { return run(*options); };
   });

@@ -72,10 +72,10 @@ Status check_names(const OpDef& op, const Config& config) {
   };
   for (const auto& [tensor, dtype] : config.dtypes)
     if (op.arg(tensor) == nullptr) return unknown("tensor", tensor);
-  for (const auto& [flag, value] : config.flags)
+  for (const auto& entry : config.flags)  // clang 14 cannot capture a structured binding
     if (std::none_of(op.flags.begin(), op.flags.end(),
-                     [&](const FlagDef& f) { return f.name == flag; }))
-      return unknown("flag", flag);
+                     [&](const FlagDef& f) { return f.name == entry.first; }))
+      return unknown("flag", entry.first);
   for (const auto& [tensor, given] : config.present) {
     const ArgDef* arg = op.arg(tensor);
     if (arg == nullptr) return unknown("tensor", tensor);

@@ -190,6 +190,11 @@ OpDef& OpDef::inputs(std::function<void(RefCall&, uint64_t seed)> fn) {
   inputs_fn = std::move(fn);
   return *this;
 }
+OpDef& OpDef::rounds_inside(std::string why) {
+  inner_rounding = std::move(why);
+  return *this;
+}
+
 OpDef& OpDef::replaces(std::vector<std::string> ops, std::function<Status(RefCall&)> unfused) {
   replaced_ops = std::move(ops);
   unfused_fn = std::move(unfused);

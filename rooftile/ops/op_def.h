@@ -159,6 +159,10 @@ class OpDef {
   OpDef& inputs(std::function<void(RefCall&, uint64_t seed)> fn);
   OpDef& cases(std::string text);
   OpDef& replaces(std::vector<std::string> ops, std::function<Status(RefCall&)> unfused);
+  // The definition itself rounds a value on the way (to a narrow tensor it stores), so that
+  // arithmetic in double does not reproduce the reference to 1e-10: rung 1 then grants the
+  // operator's tolerance.
+  OpDef& rounds_inside(std::string why);
   OpDef& source(std::string text);  // where the maths comes from
 
   std::string family, name, summary, maths_source;
@@ -174,6 +178,7 @@ class OpDef {
   std::function<void(RefCall&, uint64_t)> inputs_fn;
   std::vector<Case> case_list;
   std::vector<std::string> replaced_ops;
+  std::string inner_rounding;  // why, or empty
   std::function<Status(RefCall&)> unfused_fn;
 
   const ArgDef* arg(std::string_view arg_name) const;

@@ -18,9 +18,10 @@ namespace {
 // particular order.
 void equal_offsets(NdArray& offsets, int64_t total) {
   const auto parts = static_cast<int64_t>(offsets.data.size()) - 1;
-  for (int64_t i = 0; i <= parts; ++i)
-    offsets.data[static_cast<size_t>(i)] =
-        static_cast<double>(total * i / std::max<int64_t>(parts, 1));
+  for (int64_t i = 0; i <= parts; ++i) {
+    const int64_t offset = total * i / std::max<int64_t>(parts, 1);  // whole tokens
+    offsets.data[static_cast<size_t>(i)] = static_cast<double>(offset);
+  }
 }
 
 void step_inputs(const StepRequest& request, RefCall& call, uint64_t seed) {

@@ -11,7 +11,7 @@ namespace {
 
 ErrorCode code_from_text(std::string_view text) {
 #define RT_MATCH(name, code, meaning) \
-  if (text == code) return ErrorCode::name;
+  if (text == (code)) return ErrorCode::name;
   RT_ERROR_CODES(RT_MATCH)
 #undef RT_MATCH
   return ErrorCode::kInternal;

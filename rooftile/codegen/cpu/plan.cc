@@ -148,6 +148,11 @@ bool Plan::operand_only(ValueId id) const {
   return true;
 }
 
+bool Plan::is_bounded(const std::vector<Expr>& shape) const {
+  return std::all_of(shape.begin(), shape.end(),
+                     [&](const Expr& e) { return upper_bound(e, free_).has_value(); });
+}
+
 int Plan::new_buffer(const std::string& name, DType dtype, const std::vector<Expr>& shape) {
   Buffer buffer;
   buffer.name = "b" + std::to_string(buffers_.size()) + "_" + name;
@@ -245,6 +250,7 @@ Status Plan::plan_product(const Node& mma, ValueId region) {
     const DType stored = node.dtype == DType::kF16 ? DType::kF32 : node.dtype;
     if (!buffer_.count(operand))
       buffer_[operand] = new_buffer(value_name(node), stored, node.shape);
+    buffers_[static_cast<size_t>(buffer_[operand])].dtype = stored;
     if (operand == product.a && !product.a_transposed)
       buffers_[static_cast<size_t>(buffer_[operand])].a_operand = true;
     keep_.insert(operand);
@@ -307,7 +313,9 @@ Status Plan::plan_region(const ir::Block& block, ValueId region) {
         !node.label.empty() &&
         std::find(schedule_.keep.begin(), schedule_.keep.end(), node.label) != schedule_.keep.end();
     bool keep = listed;
-    if (!schedule_.fuse && (is_map(node.op) || (node.op == Op::kLoad && !operand_only(id))))
+    // Unfused: everything that can be stored is.
+    if (!schedule_.fuse && (is_map(node.op) || (node.op == Op::kLoad && !operand_only(id))) &&
+        is_bounded(node.shape))
       keep = true;
     if (is_map(node.op) || node.op == Op::kReduce)
       for (const Use& use : users(id)) {
@@ -317,7 +325,7 @@ Status Plan::plan_region(const ir::Block& block, ValueId region) {
     if (keep && !is_scalar(id) &&
         (is_map(node.op) || node.op == Op::kLoad || node.op == Op::kReduce)) {
       if (!buffer_.count(id)) buffer_[id] = new_buffer(value_name(node), node.dtype, node.shape);
-      if (node.op != Op::kReduce && !is_row_scalar(id)) keep_.insert(id);
+      if (node.op == Op::kLoad || (is_map(node.op) && !is_row_scalar(id))) keep_.insert(id);
     }
     if (!node.block.nodes.empty()) RT_RETURN_IF_ERROR(plan_region(node.block, id));
   }
@@ -343,15 +351,14 @@ Result<Plan> Plan::make(const ir::Program& program, const Schedule& schedule) {
       return diag;
     }
   }
-  RT_RETURN_IF_ERROR(plan.plan_region(program.body, -1));
-  std::set<std::string> free;
   for (const Node& node : program.nodes) {
-    if (node.op == Op::kLoop) free.insert(node.name);
-    free.insert(node.vars.begin(), node.vars.end());
+    if (node.op == Op::kLoop) plan.free_.insert(node.name);
+    plan.free_.insert(node.vars.begin(), node.vars.end());
   }
+  RT_RETURN_IF_ERROR(plan.plan_region(program.body, -1));
   for (Buffer& buffer : plan.buffers_)
     for (Expr& extent : buffer.extents) {
-      auto bound = upper_bound(extent, free);
+      auto bound = upper_bound(extent, plan.free_);
       if (!bound) {
         Diag diag;
         diag.code = ErrorCode::kPlacement;

@@ -117,6 +117,7 @@ class Plan {
   bool reads(ValueId id, ValueId what) const;  // through inline values
   int weight(ValueId id) const;
   bool operand_only(ValueId id) const;
+  bool is_bounded(const std::vector<Expr>& shape) const;
   int new_buffer(const std::string& name, DType dtype, const std::vector<Expr>& shape);
   Status keep_expensive(const ir::Block& block, ValueId region);
   void keep_overwritten(const ir::Block& block, ValueId region);
@@ -136,6 +137,7 @@ class Plan {
   std::map<ValueId, std::vector<std::pair<int, int>>>
       copies_;  // loop -> buffers to copy when the body is done
   std::vector<Buffer> buffers_;
+  std::set<std::string> free_;  // loop variables: not known when the kernel starts
 };
 
 // An upper bound without loop variables; nullopt if none is evident (min() with one bounded side,

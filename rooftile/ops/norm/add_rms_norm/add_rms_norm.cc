@@ -73,6 +73,7 @@ OpDef add_rms_norm() {
           "Zhang and Sennrich 2019, arXiv:1910.07467; fused residual as in vLLM's "
           "fused_add_rms_norm")
       .reference(add_rms_norm_ref)
+      .rounds_inside("the sum is rounded to the residual's dtype before it is normalised")
       .replaces({"add", "rms_norm"}, add_then_rms_norm)
       .kernel({.name = "rows",
                .build = add_rms_norm_rows,
