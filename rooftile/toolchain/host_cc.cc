@@ -161,9 +161,17 @@ Result<Compiler> find_compiler() {
 std::vector<std::string> cpu_flags(const TargetInfo& target) {
   // -fno-math-errno: sqrt is an instruction. -Wno-psabi: g++ remarks on passing 64-byte vectors by
   // value.
-  std::vector<std::string> flags = {
-      "-std=c++20",      "-fPIC",     "-shared",         "-fopenmp",   "-ffp-contract=fast",
-      "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-Wno-psabi", "-march=x86-64"};
+  std::vector<std::string> flags = {"-std=c++20",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-fopenmp",
+                                    "-ffp-contract=fast",
+                                    "-fno-exceptions",
+                                    "-fno-rtti",
+                                    "-fno-math-errno",
+                                    "-Wno-psabi",
+                                    "-march=x86-64",
+                                    "-fwrapv"};  // integer arithmetic of the tile language wraps
   auto add = [&flags](std::initializer_list<const char*> more) {
     flags.insert(flags.end(), more.begin(), more.end());
   };

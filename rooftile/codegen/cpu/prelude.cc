@@ -197,7 +197,7 @@ AI VF expv(VF x) {
 AI void split_log(VF x, VF& e, VF& lm) {
   VI tiny = x < 1.17549435e-38f;
   VF y = sel(tiny, x * 8388608.0f, x);
-  VI b = BITS(y) - 0x3f3504f3;
+  VI b = (VI)((VU)y - 0x3f3504f3u);
   e = CONV((b >> 23) - (tiny & 23), VF);
   VF m = (VF)((b & 0x007fffff) + 0x3f3504f3);
   VF s = (m - 1.0f) / (m + 1.0f), z = s * s;
