@@ -303,6 +303,9 @@ struct Block {
   i64 bytes;
 };
 Block* kept_block;
+__attribute__((destructor, used)) void release_kept_block() {  // when the library is unloaded
+  free(__atomic_exchange_n(&kept_block, nullptr, __ATOMIC_ACQ_REL));
+}
 
 inline char* take_workspace(void* handle, i64 bytes, Block*& block) {
   if (const HostApi* api = host_api(handle)) return (char*)api->workspace(bytes);
