@@ -190,9 +190,11 @@ std::string Emitter::entry_text(const std::string& body) {
   s += "extern \"C\" void " + name_ +
        "_run(void* const* t, const i64* n, const float* f, char* workspace) {\n"
        "  (void)t; (void)n; (void)f; (void)workspace;\n";
+  // Never more threads than <name>_workspace() counted.
   s += "  const Layout lay = lay_out(n);\n  const int threads = " +
-       (schedule_.threads > 0 ? std::to_string(schedule_.threads)
-                              : std::string("omp_get_max_threads()")) +
+       (schedule_.threads > 0
+            ? "(int)imin(" + std::to_string(schedule_.threads) + ", omp_get_max_threads())"
+            : std::string("omp_get_max_threads()")) +
        ";\n";
   for (size_t i = 0; i < args_.ints.size(); ++i)
     s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" +

@@ -238,6 +238,13 @@ TEST(UpperBound, TakesTheBoundedSideOfAMinimum) {
   EXPECT_TRUE(codegen::upper_bound(M / Expr(2), {"i"})->same_as(M / Expr(2)));
 }
 
+TEST(Emit, ThreadsNeverExceedWhatTheWorkspaceCounts) {
+  Schedule schedule;
+  schedule.threads = 64;
+  EXPECT_THAT(emitted(attention(), schedule)->text,
+              HasSubstr("threads = (int)imin(64, omp_get_max_threads())"));
+}
+
 TEST(Emit, TextIsTheSameEveryTime) {
   EXPECT_EQ(emitted(attention(), {})->text, emitted(attention(), {})->text);
 }
