@@ -4,14 +4,14 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <limits>
 
 namespace rooftile {
 namespace {
 
 constexpr int64_t kCacheLine = 64;
-constexpr int64_t kHugePage = int64_t{2} << 20;  // x86-64
-constexpr int64_t kHugeFrom = 2 * kHugePage;     // below, a huge page would mostly be waste
+constexpr int64_t kHugePage = int64_t{2} << 20;      // x86-64
+constexpr int64_t kAddressSpace = int64_t{1} << 47;  // of a process on x86-64
+constexpr int64_t kHugeFrom = 2 * kHugePage;         // below, a huge page would mostly be waste
 
 class Arena {
  public:
@@ -20,7 +20,7 @@ class Arena {
   void* reserve(int64_t bytes) {
     if (bytes <= bytes_) return memory_;
     const int64_t align = bytes >= kHugeFrom ? kHugePage : kCacheLine;
-    if (bytes > std::numeric_limits<int64_t>::max() - align) return nullptr;
+    if (bytes > kAddressSpace) return nullptr;
     const int64_t rounded = (bytes + align - 1) / align * align;
     void* memory = nullptr;
     if (posix_memalign(&memory, static_cast<size_t>(align), static_cast<size_t>(rounded)) != 0)

@@ -303,9 +303,7 @@ struct Block {
   i64 bytes;
 };
 Block* kept_block;
-__attribute__((destructor, used)) void release_kept_block() {  // when the library is unloaded
-  free(__atomic_exchange_n(&kept_block, nullptr, __ATOMIC_ACQ_REL));
-}
+__attribute__((destructor)) void free_kept_block() { free(kept_block); }  // when the library is unloaded
 
 inline char* take_workspace(void* handle, i64 bytes, Block*& block) {
   if (const HostApi* api = host_api(handle)) return (char*)api->workspace(bytes);
