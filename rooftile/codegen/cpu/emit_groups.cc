@@ -322,11 +322,7 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
       stored = program_.tensor(node.name)->dtype;
       const size_t rank = program_.node(node.operands[0]).shape.size();
       // The address at lane position 0, to find out how the lane walks.
-      std::map<std::string, Val> scratch_memo;
-      std::vector<std::string> scratch;
-      body_ = &scratch, body_memo_ = &scratch_memo;
-      auto found = address(node, at_of(rows, rank, {"0l", true}));
-      body_ = nullptr, body_memo_ = nullptr;
+      auto found = row_address(node, at_of(rows, rank, {"0l", true}));
       if (!found.ok()) return found.status();
       where = *found;
       sink.lane_stride = where.lane_stride;

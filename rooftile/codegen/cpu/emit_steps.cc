@@ -156,9 +156,7 @@ Status Emitter::emit_tiles(const Node& node) {
     w_.line("(void)" + var + ";");
   }
   tile_var_ = node.vars.empty() ? "" : c_symbol(node.vars.back());
-  in_tiles_ = true;
   RT_RETURN_IF_ERROR(emit_block(node.block, node.id));
-  in_tiles_ = false;
   memo_.pop_back();
   w_.close();
   w_.line("@LEAVE@");
@@ -276,11 +274,7 @@ Status Emitter::emit_pack_a(ValueId load, bool transposed, MmaUnit unit) {
   AtList at(2);
   at[row_axis] = {r, false};
   at[k_axis] = {"0l", true};
-  std::vector<std::string> ignored;
-  std::map<std::string, Val> memo;
-  body_ = &ignored, body_memo_ = &memo;
-  auto where = address(node, at);
-  body_ = nullptr, body_memo_ = nullptr;
+  auto where = row_address(node, at);
   if (!where.ok()) return where.status();
   if (!where->lane_offsets.empty())
     return unsupported(node, "the summed axis of an operand is gathered",
@@ -315,11 +309,7 @@ Status Emitter::emit_fetch_next(const Node& load, const std::string& row) {
   w_.line("(void)" + var + ";");
   w_.open("if (" + row + " < " + w_.let(load.shape[0]) + ")");
   memo_.emplace_back();
-  std::vector<std::string> ignored;
-  std::map<std::string, Val> memo;
-  body_ = &ignored, body_memo_ = &memo;
-  auto where = address(load, {{row, false}, {"0l", true}});
-  body_ = nullptr, body_memo_ = nullptr;
+  auto where = row_address(load, {{row, false}, {"0l", true}});
   if (where.ok() && where->lane_offsets.empty())
     w_.line("prefetch_row(" + where->pointer + ", (" + w_.let(load.shape[1]) + ") * " +
             std::to_string(size_bytes(load.dtype)) + ");");
@@ -365,11 +355,7 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
       *stride = where.lane_stride.empty() ? "1l" : where.lane_stride;
       return where.pointer;
     }
-    std::vector<std::string> ignored;
-    std::map<std::string, Val> memo;
-    body_ = &ignored, body_memo_ = &memo;
-    auto where = address(node, at);
-    body_ = nullptr, body_memo_ = nullptr;
+    auto where = row_address(node, at);
     if (!where.ok()) return where.diag();
     if (!where->lane_offsets.empty())
       return unsupported(node, "an operand is gathered along the axis that lies in the lanes",

@@ -344,6 +344,15 @@ Result<Emitter::Address> Emitter::address(const Node& node, const AtList& at) {
   return out;
 }
 
+Result<Emitter::Address> Emitter::row_address(const Node& node, const AtList& at) {
+  std::vector<std::string> ignored;  // what a gathered lane's offsets would need in a body
+  std::map<std::string, Val> memo;
+  body_ = &ignored, body_memo_ = &memo;
+  auto where = address(node, at);
+  body_ = nullptr, body_memo_ = nullptr;
+  return where;
+}
+
 Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
   auto where = address(node, at);
   if (!where.ok()) return where.diag();

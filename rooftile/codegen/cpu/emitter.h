@@ -104,6 +104,8 @@ class Emitter {
     std::string lane_offsets;  // gathered: a vector of element offsets
   };
   Result<Address> address(const ir::Node& node, const AtList& at);
+  // The same outside a vector body: where a row starts and how the lane walks it.
+  Result<Address> row_address(const ir::Node& node, const AtList& at);
   std::string buffer_pointer(int buffer, const ir::Node& node, const AtList& at, Address* lane);
   Val splat(const Val& v) const;
   // gives a value a C++ name in the right place
@@ -138,7 +140,6 @@ class Emitter {
   std::string tile_var_;               // C name of the innermost parallel index
   std::string nt_row_;                 // variable: this row's stores bypass the caches
   bool uses_nt_ = false;
-  bool in_tiles_ = false;
 };
 
 }  // namespace rooftile::codegen

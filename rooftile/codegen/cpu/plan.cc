@@ -91,18 +91,6 @@ bool Plan::is_row_scalar(ValueId id) const {
   return !is_scalar(id) && node.shape.back().is_const(1);
 }
 
-bool Plan::is_inline_source(ValueId id) const {
-  switch (program_->node(id).op) {
-    case Op::kFill:
-    case Op::kScalar:
-    case Op::kFromIndex:
-    case Op::kIota:
-      return true;
-    default:
-      return false;
-  }
-}
-
 int Plan::buffer_of(ValueId id) const {
   const Node& node = program_->node(id);
   if (node.op == Op::kCarried || node.op == Op::kResult)

@@ -86,8 +86,7 @@ class Plan {
   // --- queries for the emitter
   bool is_scalar(ValueId id) const;      // every extent is 1
   bool is_row_scalar(ValueId id) const;  // last extent is 1, another is not
-  bool is_inline_source(ValueId id) const;
-  int buffer_of(ValueId id) const;  // -1: none
+  int buffer_of(ValueId id) const;       // -1: none
   const std::vector<Use>& users(ValueId id) const { return users_[static_cast<size_t>(id)]; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const Product& product(ValueId mma) const { return products_.at(mma); }
@@ -100,7 +99,6 @@ class Plan {
   std::string str() const;  // stage "scheduled"
 
  private:
-  struct Flat;  // items of a run before grouping
   Status analyse();
   Status plan_region(const ir::Block& block, ValueId region);
   Status plan_loop(const ir::Node& loop);
