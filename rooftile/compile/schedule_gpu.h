@@ -94,7 +94,7 @@ struct Strips {
   int threads = 256;
   int vector_bytes = 16;  // of the narrowest tensor; also what alignment the fast variant needs
   int held_vectors = 0;   // vectors a thread that loads hold in registers from pass to pass; 0:
-                         // every pass reads memory again. Bounds the length of a row when not 0.
+                          // every pass reads memory again. Bounds the length of a row when not 0.
   bool operator==(const Strips&) const = default;
 };
 
