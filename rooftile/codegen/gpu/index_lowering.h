@@ -37,11 +37,14 @@ class IndexLowering {
  private:
   lanes::Val lower(const Expr& expr, lanes::Body& out);
   lanes::Val load(const Expr& expr, lanes::Body& out);
+  // Elements that `expr` reads are loaded only where `guard` holds (0 elsewhere).
+  lanes::Val guarded(const lanes::Val& guard, const Expr& expr, lanes::Body& out);
 
   const ir::Program* program_;
   std::map<std::string, lanes::Val> bound_;
   std::vector<std::map<std::string, lanes::Val>> loaded_;
   std::map<std::string, int> names_;
+  lanes::Val guard_;
 };
 
 }  // namespace rooftile::codegen
