@@ -329,7 +329,7 @@ class Placer {
       if (init.op == Op::kResult && users_.at(init.id).size() == 1)
         reg = carries_.at({init.operands[0], init.axis});
       else
-        reg = fresh(tile_class(init) == TileClass::kMatrix ? "acc" : "c");
+        reg = fresh(tile_class(init) == TileClass::kMatrix ? "acc" : "carry");
       carries_[{loop.id, static_cast<int>(i)}] = reg;
     }
     return {};
@@ -361,7 +361,7 @@ class Placer {
           value.home = Home::kRing;
         } else if (shape == TileClass::kScalar) {
           value.home = Home::kScalar;
-          value.reg = fresh(node.label.empty() ? "x" : node.label);
+          value.reg = fresh(node.label.empty() ? "loaded" : "v_" + node.label);
         }
         return {};
       case Op::kTranspose:
@@ -377,7 +377,7 @@ class Placer {
              node.reduce != ir::ReduceKind::kMin))
           return refuse(node, "the fragment way reduces along rows, by sum, maximum or minimum");
         value.home = Home::kRow;
-        value.reg = fresh(std::string(ir::reduce_name(node.reduce)));
+        value.reg = fresh("row_" + std::string(ir::reduce_name(node.reduce)));
         return {};
       case Op::kElementwise:
       case Op::kSelect:
@@ -393,19 +393,19 @@ class Placer {
       if (node.op != Op::kCast || size_bytes(node.dtype) != 2)
         return refuse(node, "a left operand in registers is a cast to a 16-bit type");
       value.home = Home::kOperand;
-      value.reg = fresh("p");
+      value.reg = fresh("frag");
       return {};
     }
     if (shape == TileClass::kMatrix) {
       if (users_[node.id].size() > 1 && total_weight(node.id) >= 8) {
         value.home = Home::kFragment;
-        value.reg = fresh(node.label.empty() ? "e" : node.label);
+        value.reg = fresh(node.label.empty() ? "kept" : "v_" + node.label);
       }
       return {};
     }
     if (shape == TileClass::kColumn) return {};
     value.home = shape == TileClass::kRow ? Home::kRow : Home::kScalar;
-    value.reg = fresh(shape == TileClass::kRow ? "r" : "u");
+    value.reg = fresh(shape == TileClass::kRow ? "rows" : "scalar");
     return {};
   }
 
@@ -434,7 +434,7 @@ class Placer {
       if (root < 0) return refuse(node, "a product sums into a value that a loop carries");
       value.reg = placed_.values[root].reg;
     } else {
-      value.reg = fresh(node.label.empty() ? "s" : node.label);
+      value.reg = fresh(node.label.empty() ? "product" : "v_" + node.label);
     }
     return {};
   }
@@ -479,14 +479,17 @@ class Placer {
   }
 
   Status check_partials() {
+    // Optimistic: sums, what is linear in them, and carried values that start from zero; withdrawn
+    // where the rule does not hold, until nothing changes.
     for (auto& [id, value] : placed_.values) {
       const Node& node = program_.node(id);
-      if (node.op == Op::kReduce && node.reduce == ir::ReduceKind::kSum) value.partial = true;
+      const bool linear =
+          node.op == Op::kElementwise && (node.ew == ir::Ew::kAdd || node.ew == ir::Ew::kMul);
+      const bool sum = node.op == Op::kReduce && node.reduce == ir::ReduceKind::kSum;
+      if (value.home == Home::kRow) value.partial = sum || carried_from_zero(id);
+      if (value.home == Home::kRow && linear)
+        for (ValueId operand : node.operands) value.partial |= is_partial(operand);
     }
-    // Optimistic: every carried row value that starts from zero; withdrawn where its next value is
-    // not partial, until nothing changes.
-    for (auto& [id, value] : placed_.values)
-      if (value.home == Home::kRow && carried_from_zero(id)) value.partial = true;
     bool changed = true;
     while (changed) {
       changed = false;
@@ -512,19 +515,41 @@ class Placer {
     const ValueId init = program_.node(node.operands[0]).operands[static_cast<size_t>(node.axis)];
     return is_zero(init) || (program_.node(init).op == Op::kResult && carried_from_zero(init));
   }
+  ValueId carried(const Node& loop, size_t position) const {
+    for (ValueId id : loop.block.nodes) {
+      const Node& node = program_.node(id);
+      if (node.op == Op::kCarried && node.axis == static_cast<int>(position)) return id;
+    }
+    return -1;
+  }
+
+  // Whether `user` can work on partial sums of `id`.
+  bool accepts(ValueId user, ValueId id) const {
+    const Node& node = program_.node(user);
+    if (node.op != Op::kLoop) return node.op == Op::kElementwise && is_partial(user);
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if ((node.operands[i] == id || node.block.yields[i] == id) && !is_partial(carried(node, i)))
+        return false;
+    return true;
+  }
 
   bool derive_partial(ValueId id, bool now) const {
     const Node& node = program_.node(id);
+    auto users = users_.find(id);
+    if (users == users_.end()) return false;
+    for (ValueId user : users->second)
+      if (!accepts(user, id)) return false;
     switch (node.op) {
       case Op::kReduce:
         return node.reduce == ir::ReduceKind::kSum;
-      case Op::kCarried:
-      case Op::kResult: {
+      case Op::kCarried: {
         const Node& loop = program_.node(node.operands[0]);
         const ValueId init = loop.operands[static_cast<size_t>(node.axis)];
         const ValueId next = loop.block.yields[static_cast<size_t>(node.axis)];
         return now && is_partial(next) && (is_zero(init) || is_partial(init));
       }
+      case Op::kResult:
+        return is_partial(carried(program_.node(node.operands[0]), static_cast<size_t>(node.axis)));
       case Op::kElementwise:
         if (node.ew == ir::Ew::kAdd)
           return is_partial(node.operands[0]) && is_partial(node.operands[1]);
@@ -724,7 +749,12 @@ Status Placer::compute_events(const ir::Block& block, std::vector<Event>& out) {
         out.push_back({.kind = Event::kStore, .id = id});
         break;
       case Op::kCarried:
+        break;
       case Op::kResult:
+        // Partial sums that someone outside reads whole are added up where the loop ends.
+        if (value.home == Home::kRow && !value.partial &&
+            is_partial(carried(program_.node(node.operands[0]), static_cast<size_t>(node.axis))))
+          out.push_back({.kind = Event::kJoin, .id = id});
         break;
       default:
         if (value.home == Home::kFragment || value.home == Home::kOperand ||

@@ -72,6 +72,7 @@ struct Event {
     kWait,     // at most `n` products still run
     kCompute,  // value `id` into its registers
     kRescale,  // accumulator of product `id`: its element-wise operand, in place
+    kJoin,     // partial sums of `id` are added up over the lanes
     kYield,    // carried values of loop `id` take their next values
     kStore,    // node `id`
     kTakeTurn,
