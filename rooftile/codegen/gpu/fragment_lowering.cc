@@ -41,8 +41,8 @@ FragmentLowering::FragmentLowering(const ir::Program& program, const Placed& pla
     : program_(program), placed_(placed), index_(program) {
   out_.name = std::move(name);
   // Names of the kernel's own; loops and axes of the program get others.
-  for (const char* own : {"warp", "lane", "rank", "first", "elected", "group", "row", "column", "mb",
-                          "j", "q", "half", "k", "kk", "r", "c", "w", "word"})
+  for (const char* own : {"warp", "lane", "rank", "first", "elected", "group", "row", "column",
+                          "mb", "j", "q", "half", "k", "kk", "r", "c", "w", "word"})
     index_.unique(own);
   for (const auto& [id, value] : placed_.values)
     if (!value.reg.empty()) index_.unique(value.reg);
@@ -261,6 +261,15 @@ Expr FragmentLowering::tile_count() const {
   return count;
 }
 
+// Counts of tiles and loop bounds are below 2^31: they index blocks of dims that are.
+lanes::Val FragmentLowering::number32(const std::string& hint, const Expr& expr, Body& out) {
+  const Val value = lanes::cast(Ty::kI32, index_.number(expr, out));
+  if (value->kind == lanes::ValKind::kInt) return value;
+  const std::string name = index_.unique(hint);
+  out.push_back(lanes::decl(Ty::kI32, name, value));
+  return reg_i32(name);
+}
+
 void FragmentLowering::walk_tiles(Body& out, const std::vector<Event>& list) {
   const Val cta = lanes::cast(Ty::kI32, lanes::special(lanes::Special::kCtaX));
   const Val grid = lanes::cast(Ty::kI32, lanes::special(lanes::Special::kGridX));
@@ -269,7 +278,7 @@ void FragmentLowering::walk_tiles(Body& out, const std::vector<Event>& list) {
   Body body;
   index_.push_scope();
   if (placed_.plan.grid == gpu::Grid::kPersistent) {
-    const Val count = index_.named("tiles", tile_count(), out);
+    const Val count = number32("tiles", tile_count(), out);
     bind_tile(reg_i32(tile), body);
     events(list, body);
     out.push_back(lanes::for_(tile, lanes::floor_div(cta, size), count,
@@ -315,8 +324,8 @@ void FragmentLowering::bind_tile(const Val& tile, Body& out) {
     if (order.band_axis != axes[axes.size() - 1] && order.band_axis != axes[axes.size() - 2])
       return refuse(phase, "the band axis is one of the two fastest", order.band_axis);
     const int width = std::max(order.band / cluster, 1);
-    const Val across_count = index_.named("across", extents[order.band_axis], out);
-    const Val along_count = index_.named("along", extents[along], out);
+    const Val across_count = number32("across", extents[order.band_axis], out);
+    const Val along_count = number32("along", extents[along], out);
     const Val plane = across_count * along_count;
     Val in_plane = rest;
     if (axes.size() > 2) {
@@ -341,7 +350,7 @@ void FragmentLowering::bind_tile(const Val& tile, Body& out) {
       at[axis] = rest;
       break;
     }
-    const Val count = index_.number(extents[axis], out);
+    const Val count = lanes::cast(Ty::kI32, index_.number(extents[axis], out));
     at[axis] = lanes::floor_mod(rest, count);
     rest = lanes::floor_div(rest, count);
   }
@@ -423,9 +432,9 @@ void FragmentLowering::when(const Event& e, Body& out) {
 
 void FragmentLowering::loop(const Event& e, Body& out) {
   const Node& node = program_.node(e.id);
-  const Val begin = index_.named(node.name + "_begin", node.begin, out);
-  const Val end = index_.named(node.name + "_end", node.end, out);
-  const Val step = index_.number(node.step, out);
+  const Val begin = number32(node.name + "_begin", node.begin, out);
+  const Val end = number32(node.name + "_end", node.end, out);
+  const Val step = lanes::cast(Ty::kI32, index_.number(node.step, out));
   if (!copying_) init_carries(node, begin < end, out);
   const std::string name = index_.unique(node.name);
   loops_.push_back({&node, reg_i32(name), begin, end, step});

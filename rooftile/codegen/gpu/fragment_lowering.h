@@ -47,6 +47,7 @@ class FragmentLowering {
   void computing_role(Body& out);
   void walk_tiles(Body& out, const std::vector<Event>& events);
   void bind_tile(const Val& tile, Body& out);
+  Val number32(const std::string& hint, const Expr& expr, Body& out);
   Expr tile_count() const;
   int cluster_size() const;
   void drain(Body& out);

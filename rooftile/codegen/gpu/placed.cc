@@ -78,9 +78,9 @@ class Printer {
   }
 
   void print(const Event& event, int depth) {
-    static constexpr const char* kNames[] = {"loop",  "when",      "fill",     "acquire", "release",
-                                             "issue", "wait",      "compute",  "rescale", "yield",
-                                             "store", "take turn", "pass turn"};
+    static constexpr const char* kNames[] = {"loop",  "when",  "fill",      "acquire",  "release",
+                                             "issue", "wait",  "compute",   "rescale",  "join",
+                                             "yield", "store", "take turn", "pass turn"};
     const std::string indent(static_cast<size_t>(2 * depth), ' ');
     out_ += indent + kNames[event.kind];
     if (event.ring >= 0) out_ += " " + placed_.rings[static_cast<size_t>(event.ring)].name;
