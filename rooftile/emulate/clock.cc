@@ -45,8 +45,7 @@ Agents::Agents(int ctas, int warps_a_cta)
   infos_.push_back({});  // agent 0: nobody
   for (int cta = 0; cta < ctas; ++cta)
     for (int warp = 0; warp < warps_; ++warp)
-      for (const AgentKind kind :
-           {AgentKind::kReads, AgentKind::kWrites, AgentKind::kFencedWrites})
+      for (const AgentKind kind : {AgentKind::kReads, AgentKind::kWrites, AgentKind::kFencedWrites})
         infos_.push_back({kind, cta, warp});
   for (int cta = 0; cta < ctas; ++cta)
     for (int group = 0; group < groups_; ++group)
@@ -61,8 +60,8 @@ Agent Agents::add(AgentKind kind, int cta, int warp) {
 Clock Agents::filtered(const Clock& from, Handing handing, int cta) const {
   Clock out = from;
   if (handing == Handing::kAll) return out;
-  const Agent last = std::min<Agent>(static_cast<Agent>(num_warp_agents()) + 1,
-                                     static_cast<Agent>(out.size()));
+  const Agent last =
+      std::min<Agent>(static_cast<Agent>(num_warp_agents()) + 1, static_cast<Agent>(out.size()));
   for (Agent agent = 1; agent < last; ++agent) {
     const AgentInfo& who = infos_[agent];
     if (who.kind != AgentKind::kReads && (handing == Handing::kReadsOnly || who.cta != cta))
@@ -116,7 +115,8 @@ void WarpClock::fence_proxy(uint32_t mask, int num_warp_agents) {
   for (Agent writer = 2; writer < static_cast<Agent>(num_warp_agents) + 1; writer += 3) {
     Known known = all_.get(writer);
     if ((mask & part_mask_) != 0) known.join(part_.get(writer));
-    if (writer == writes()) known.join(mask == kAllLanes ? Known{now_, 0, 0} : Known{synced_, now_, mask});
+    if (writer == writes())
+      known.join(mask == kAllLanes ? Known{now_, 0, 0} : Known{synced_, now_, mask});
     into.at(writer + 1).join(known);
   }
   if (mask != kAllLanes) part_mask_ |= mask;

@@ -74,11 +74,19 @@ class Clock {
 };
 
 // Agents of a cluster: three for each warp, one for each warpgroup, then those made on demand.
-enum class AgentKind : uint8_t { kReads, kWrites, kFencedWrites, kProducts, kBarrier, kBulk, kCopies };
+enum class AgentKind : uint8_t {
+  kReads,
+  kWrites,
+  kFencedWrites,
+  kProducts,
+  kBarrier,
+  kBulk,
+  kCopies
+};
 struct AgentInfo {
   AgentKind kind = AgentKind::kReads;
   int cta = 0;
-  int warp = 0;           // kBarrier: address; kProducts: warpgroup
+  int warp = 0;  // kBarrier: address; kProducts: warpgroup
 };
 
 // How much of a clock an operation hands on.

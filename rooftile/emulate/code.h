@@ -24,16 +24,16 @@ inline constexpr uint32_t kWindowStart = 1024;
 inline constexpr int kRankShift = 24;
 
 enum class OpKind : uint8_t {
-  kPure,      // dst <- fn(in...)
-  kSelect,    // the same; only the operand that is chosen must be initialised
-  kTouch,     // the registers of `list` are about to be read: none may belong to a running product
-  kAssign,    // dst <- in[0] in the active lanes
-  kForget,    // dst .. dst + count hold nothing (a declaration without a value)
-  kInstr,     // instruction `instr`
-  kIf,        // in[0]: the condition; to `target` (after its kElse, or its kEnd) if no lane takes it
-  kElse,      // end of the first branch; `target`: the kEnd
-  kEnd,       // of an if
-  kLoop,      // a loop begins
+  kPure,    // dst <- fn(in...)
+  kSelect,  // the same; only the operand that is chosen must be initialised
+  kTouch,   // the registers of `list` are about to be read: none may belong to a running product
+  kAssign,  // dst <- in[0] in the active lanes
+  kForget,  // dst .. dst + count hold nothing (a declaration without a value)
+  kInstr,   // instruction `instr`
+  kIf,      // in[0]: the condition; to `target` (after its kElse, or its kEnd) if no lane takes it
+  kElse,    // end of the first branch; `target`: the kEnd
+  kEnd,     // of an if
+  kLoop,    // a loop begins
   kLoopTest,  // in[0]: go on; else leave, to `target`
   kJump,
   kExit,
@@ -61,10 +61,10 @@ struct InstrCode {
   const lanes::Instr* instr = nullptr;
   CellId guard = kNoCell;
   std::vector<CellId> args, index, results, regs;
-  std::vector<int> reg_starts;         // where each of Instr::regs begins in `regs`, and the end
+  std::vector<int> reg_starts;          // where each of Instr::regs begins in `regs`, and the end
   std::vector<lanes::Ty> result_types;  // of results
   std::vector<lanes::Ty> reg_types;     // of regs
-  int alloc = -1;       // shared allocation that args[0] points into, where the text says so
+  int alloc = -1;  // shared allocation that args[0] points into, where the text says so
   int tensor = -1, map = -1;
   bool touches_products = false;  // some of results or regs are operands of products elsewhere
 };

@@ -238,7 +238,8 @@ class Compiler {
     flush_touched();
     emit({.kind = OpKind::kAssign, .num_in = 1, .dst = i, .in = {from}});
     const int head = enter_loop(stmt.name, i);
-    const int test = loop_test(pure(Fn::kLt, Ty::kI32, Ty::kPred, {i, value(stmt.end)}), stmt.uniform);
+    const int test =
+        loop_test(pure(Fn::kLt, Ty::kI32, Ty::kPred, {i, value(stmt.end)}), stmt.uniform);
     const int saved = stmt_;
     scope(stmt.body);
     stmt_ = saved;
@@ -301,9 +302,11 @@ class Compiler {
     }
     out.reg_starts.push_back(static_cast<int>(out.regs.size()));
     for (const auto* list : {&out.results, &out.regs})
-      for (const CellId id : *list) out.touches_products |= is_product_operand_[static_cast<size_t>(id)];
+      for (const CellId id : *list)
+        out.touches_products |= is_product_operand_[static_cast<size_t>(id)];
     if (!instr.args.empty() && instr.args[0].present()) out.alloc = allocation(instr.args[0]);
-    if (!instr.global.tensor.empty()) out.tensor = index_of(code_.program.tensors, instr.global.tensor);
+    if (!instr.global.tensor.empty())
+      out.tensor = index_of(code_.program.tensors, instr.global.tensor);
     if (!instr.map.empty()) out.map = index_of(code_.program.maps, instr.map);
     flush_touched();
     code_.instrs.push_back(std::move(out));
@@ -347,9 +350,8 @@ class Compiler {
   }
 
   CellId constant(Ty type, int64_t integer, double number) {
-    const uint64_t bits = type == Ty::kF32
-                              ? std::bit_cast<uint32_t>(static_cast<float>(number))
-                              : static_cast<uint64_t>(integer);
+    const uint64_t bits = type == Ty::kF32 ? std::bit_cast<uint32_t>(static_cast<float>(number))
+                                           : static_cast<uint64_t>(integer);
     const bool wide = type == Ty::kI64 || type == Ty::kU64;
     const auto [it, is_new] = constants_.emplace(std::pair(wide, bits), code_.constants.size());
     if (is_new) {
@@ -405,7 +407,8 @@ class Compiler {
   CellId shared_address(const std::string& name) {
     const int index = index_of(code_.program.shared, name);
     if (!error_.empty()) return constant(Ty::kU32, 0, 0);
-    return constant(Ty::kU32, kWindowStart + code_.program.shared[static_cast<size_t>(index)].offset, 0);
+    return constant(Ty::kU32,
+                    kWindowStart + code_.program.shared[static_cast<size_t>(index)].offset, 0);
   }
 
   CellId value(const Val& v) {

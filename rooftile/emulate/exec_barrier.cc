@@ -33,7 +33,8 @@ bool Machine::exec_barrier(const At& at) {
       return barrier_wait(at);
     case Ins::kBarInitFence:
       for (auto& [offset, barrier] : at.cta().barriers)
-        if (barrier.init.agent() == warp.clock.writes() && (at.mask >> barrier.init.lane() & 1) != 0)
+        if (barrier.init.agent() == warp.clock.writes() &&
+            (at.mask >> barrier.init.lane() & 1) != 0)
           barrier.fenced = true;
       return true;
     case Ins::kProxyFence:
@@ -205,8 +206,8 @@ bool Machine::barrier_wait(const At& at) {
     left &= ~same;
     Barrier& barrier = at.cta().barriers.at(static_cast<int64_t>(bar) - kWindowStart);
     if (own_cta)
-      at.warp.clock.acquire(same, at.cluster().agents.filtered(barrier.done, Handing::kOwnCta,
-                                                               at.cta().rank));
+      at.warp.clock.acquire(
+          same, at.cluster().agents.filtered(barrier.done, Handing::kOwnCta, at.cta().rank));
     else
       at.warp.clock.acquire(same, barrier.done);
   }
@@ -225,10 +226,11 @@ bool Machine::exec_meeting(const At& at) {
       const int threads = at.instr.n;
       if (id < 0 || id >= kMaxBarriers || threads % kLanes != 0 || threads < kLanes ||
           threads > code_.program.threads)
-        throw Fault{.code = ErrorCode::kEmuBarrier,
-                    .message = "no such named barrier",
-                    .found = fmt::format("barrier {} of {} threads", id, threads),
-                    .expected = fmt::format("0 to {}, of whole warps of the CTA", kMaxBarriers - 1)};
+        throw Fault{
+            .code = ErrorCode::kEmuBarrier,
+            .message = "no such named barrier",
+            .found = fmt::format("barrier {} of {} threads", id, threads),
+            .expected = fmt::format("0 to {}, of whole warps of the CTA", kMaxBarriers - 1)};
       return named_sync(at, id, threads, at.instr.ins == Ins::kNamedSync);
     }
     case Ins::kSyncWarp:
@@ -251,9 +253,10 @@ bool Machine::named_sync(const At& at, int id, int threads, bool wait) {
     return true;
   }
   if (barrier.arrived > 0 && barrier.threads != threads)
-    throw Fault{.code = ErrorCode::kEmuBarrier,
-                .message = fmt::format("threads disagree on how many meet at barrier {}", id),
-                .found = fmt::format("{} here, {} by those already there", threads, barrier.threads)};
+    throw Fault{
+        .code = ErrorCode::kEmuBarrier,
+        .message = fmt::format("threads disagree on how many meet at barrier {}", id),
+        .found = fmt::format("{} here, {} by those already there", threads, barrier.threads)};
   barrier.threads = threads;
   barrier.arrived += kLanes;
   barrier.gathered.join(at.warp.clock.release(kAllLanes));
@@ -283,8 +286,8 @@ void Machine::cluster_arrive(const At& at, bool release) {
     ++at.warp.cluster_arrived[lane];
   });
   const Clock handed = at.warp.clock.release(at.mask);
-  cluster.gathered.join(release ? handed
-                                : cluster.agents.filtered(handed, Handing::kReadsOnly, at.cta().rank));
+  cluster.gathered.join(
+      release ? handed : cluster.agents.filtered(handed, Handing::kReadsOnly, at.cta().rank));
   cluster_complete_if_due(cluster);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies by the copy engine: boxes of tensor maps, bulk copies, st.async, and bulk groups.
 //
-// A copy is checked, and its bytes change hands, when it is issued; the bytes themselves land later,
-// a few rows at a time, and count on the barrier of each target as they do.
+// A copy is checked, and its bytes change hands, when it is issued; the bytes themselves land
+// later, a few rows at a time, and count on the barrier of each target as they do.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -155,8 +155,8 @@ void Machine::bulk_load(const At& at, int lane) {
                 .lane = lane};
   const int64_t offset = shared_range(at, copy.address, bytes, 16, lane);
   Barrier& barrier = copy_barrier(at, at.cta(), copy.barrier, lane, false);
-  shared_write(at, at.cta(), offset, bytes, lane, Stamp(barrier.agent, barrier.phase + 1, 0, at.stmt),
-               true);
+  shared_write(at, at.cta(), offset, bytes, lane,
+               Stamp(barrier.agent, barrier.phase + 1, 0, at.stmt), true);
   bytes_issued(at.cta(), barrier, bytes);
   copy.phases.push_back(barrier.phase);
   for (int64_t done = 0; done < bytes;) {
@@ -197,7 +197,8 @@ void Machine::store_async(const At& at, int lane) {
   check_shared_range(offset, 16, -1, lane);
   Barrier& barrier = copy_barrier(at, cta, copy.barrier, lane, &cta != &at.cta());
   // Sent by a thread, so no proxy fence is needed towards the thread's own accesses.
-  shared_write(at, cta, offset, 16, lane, Stamp(barrier.agent, barrier.phase + 1, 0, at.stmt), false);
+  shared_write(at, cta, offset, 16, lane, Stamp(barrier.agent, barrier.phase + 1, 0, at.stmt),
+               false);
   bytes_issued(cta, barrier, 16);
   copy.phases.push_back(barrier.phase);
   copy.pieces.push_back({0, 0, 16});
@@ -284,7 +285,8 @@ bool Machine::land_something() {
       run_product(*ready[choice].first, ready[choice].second);
       return true;
     }
-    const auto copy = std::next(cluster->copies.begin(), static_cast<std::ptrdiff_t>(choice - ready.size()));
+    const auto copy =
+        std::next(cluster->copies.begin(), static_cast<std::ptrdiff_t>(choice - ready.size()));
     blamed_warp_ = copy->warp;
     blamed_strand_ = nullptr;
     blamed_stmt_ = copy->stmt;
@@ -299,7 +301,8 @@ bool Machine::land_something() {
 void Machine::land_piece(Copy& copy) {
   const Copy::Piece piece = copy.pieces.back();
   copy.pieces.pop_back();
-  Cta& cta = *copy.warp->cta->cluster->ctas[static_cast<size_t>(copy.targets[static_cast<size_t>(piece.target)])];
+  Cta& cta = *copy.warp->cta->cluster
+                  ->ctas[static_cast<size_t>(copy.targets[static_cast<size_t>(piece.target)])];
   const int64_t offset = static_cast<int64_t>(copy.address) - kWindowStart;
   switch (copy.kind) {
     case Copy::kTensorLoad:
@@ -313,7 +316,8 @@ void Machine::land_piece(Copy& copy) {
     }
     case Copy::kBulkLoad: {
       const Tensor& t = memory_.tensor(copy.code->tensor);
-      std::memcpy(cta.shared->data(offset + piece.first), t.data + copy.element * t.elem_bytes + piece.first,
+      std::memcpy(cta.shared->data(offset + piece.first),
+                  t.data + copy.element * t.elem_bytes + piece.first,
                   static_cast<size_t>(piece.count));
       return bytes_landed(copy, piece, piece.count);
     }
@@ -335,7 +339,8 @@ void Machine::land_rows(const Copy& copy, const Copy::Piece& piece) {
   const TensorMap& map = memory_.map(copy.code->map);
   const bool load = copy.kind == Copy::kTensorLoad;
   const int size = map.tensor->elem_bytes;
-  Cta& cta = *copy.warp->cta->cluster->ctas[static_cast<size_t>(copy.targets[static_cast<size_t>(piece.target)])];
+  Cta& cta = *copy.warp->cta->cluster
+                  ->ctas[static_cast<size_t>(copy.targets[static_cast<size_t>(piece.target)])];
   std::vector<uint8_t> line(static_cast<size_t>(map.inner_bytes));
   for (int64_t row = piece.first; row < piece.first + piece.count; ++row) {
     const BoxRow r = memory_.box_row(map, copy.coords, row);
@@ -365,8 +370,8 @@ void Machine::bytes_landed(const Copy& copy, const Copy::Piece& piece, int64_t b
   if (barrier.phase != copy.phases[target])
     throw Fault{.code = ErrorCode::kEmuBarrier,
                 .message = "bytes land after the phase that they belong to has ended",
-                .found = fmt::format("{}; the copy was issued in phase {}", barrier_text(cta, barrier),
-                                     copy.phases[target]),
+                .found = fmt::format("{}; the copy was issued in phase {}",
+                                     barrier_text(cta, barrier), copy.phases[target]),
                 .fix = "expect as many bytes as are copied, the whole box of each copy"};
   barrier.tx -= bytes;
   complete_if_due(cta, barrier);

@@ -36,7 +36,8 @@ uint64_t combined(lanes::Fn op, DType dtype, uint64_t old, uint64_t operand) {
     old = static_cast<uint64_t>(static_cast<int32_t>(old));
     operand = static_cast<uint64_t>(static_cast<int32_t>(operand));
   }
-  const bool less = is_signed ? static_cast<int64_t>(operand) < static_cast<int64_t>(old) : operand < old;
+  const bool less =
+      is_signed ? static_cast<int64_t>(operand) < static_cast<int64_t>(old) : operand < old;
   switch (op) {
     case Fn::kAdd:
       return old + operand;
@@ -98,7 +99,8 @@ bool Machine::exec_global(const At& at) {
       // Lanes come in no promised order.
       const int first = static_cast<int>(random(kLanes));
       for (int i = 0; i < kLanes; ++i)
-        if (const int lane = (first + i) % kLanes; (at.mask >> lane & 1) != 0) atomic_global(at, lane);
+        if (const int lane = (first + i) % kLanes; (at.mask >> lane & 1) != 0)
+          atomic_global(at, lane);
       results_written(at);
       break;
     }
@@ -130,8 +132,10 @@ void Machine::store_global(const At& at, int lane) {
                 at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
   uint8_t* to = t.data + element * t.elem_bytes;
   if (width == 1) {
-    std::memcpy(to, is_wide(at.code.reg_types[0]) ? static_cast<const void*>(&in(at.warp, at.code.regs[0]).ul[lane])
-                                                  : &in(at.warp, at.code.regs[0]).u[lane],
+    std::memcpy(to,
+                is_wide(at.code.reg_types[0])
+                    ? static_cast<const void*>(&in(at.warp, at.code.regs[0]).ul[lane])
+                    : &in(at.warp, at.code.regs[0]).u[lane],
                 static_cast<size_t>(t.elem_bytes));
     return;
   }
@@ -142,7 +146,8 @@ void Machine::store_global(const At& at, int lane) {
 void Machine::atomic_global(const At& at, int lane) {
   const int64_t element = element_of(at, lane, 1);
   Tensor& t = memory_.tensor(at.code.tensor);
-  memory_.atomic(t, element, at.cluster().id, at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
+  memory_.atomic(t, element, at.cluster().id,
+                 at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
   uint8_t* to = t.data + element * t.elem_bytes;
   uint64_t old = 0;
   std::memcpy(&old, to, static_cast<size_t>(t.elem_bytes));
@@ -156,7 +161,8 @@ void Machine::atomic_global(const At& at, int lane) {
 // ---- shared memory
 
 // The offset of `bytes` bytes at a shared address of this CTA; a fault if they are not there.
-int64_t Machine::shared_range(const At& at, uint32_t address, int64_t bytes, int align, int lane) const {
+int64_t Machine::shared_range(const At& at, uint32_t address, int64_t bytes, int align,
+                              int lane) const {
   const int64_t offset = static_cast<int64_t>(address) - kWindowStart;
   if (address % static_cast<uint32_t>(align) != 0)
     throw Fault{.code = ErrorCode::kEmuBounds,
@@ -168,7 +174,8 @@ int64_t Machine::shared_range(const At& at, uint32_t address, int64_t bytes, int
   return offset;
 }
 
-// [offset, offset + bytes) must lie in one allocation, `alloc` if that is known, and hold no barrier.
+// [offset, offset + bytes) must lie in one allocation, `alloc` if that is known, and hold no
+// barrier.
 void Machine::check_shared_range(int64_t offset, int64_t bytes, int alloc, int lane) const {
   const auto& allocs = code_.program.shared;
   for (size_t a = 0; a < allocs.size(); ++a) {
@@ -183,22 +190,26 @@ void Machine::check_shared_range(int64_t offset, int64_t bytes, int alloc, int l
   throw Fault{.code = ErrorCode::kEmuBounds,
               .message = "access outside its allocation in shared memory",
               .found = fmt::format("{} bytes at {}", bytes, address_text(offset)),
-              .expected = alloc >= 0 ? fmt::format("inside `{}`, {} bytes", allocs[static_cast<size_t>(alloc)].name,
+              .expected = alloc >= 0 ? fmt::format("inside `{}`, {} bytes",
+                                                   allocs[static_cast<size_t>(alloc)].name,
                                                    allocs[static_cast<size_t>(alloc)].bytes)
                                      : "inside one allocation",
               .lane = lane};
 }
 
-void Machine::shared_read(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane, bool async) {
+void Machine::shared_read(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane,
+                          bool async) {
   const Reader reader{at.warp.clock.stamp(at.warp.clock.reads(), lane, at.stmt), 1u << lane,
                       at.warp.clock.synced()};
-  if (const auto c = cta.shared->read(Viewer::lane(at.warp.clock, lane, async), offset, bytes, reader))
+  if (const auto c =
+          cta.shared->read(Viewer::lane(at.warp.clock, lane, async), offset, bytes, reader))
     conflict(cta, *c, false, lane);
 }
 
-void Machine::shared_write(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane, Stamp stamp,
-                           bool async) {
-  if (const auto c = cta.shared->write(Viewer::lane(at.warp.clock, lane, async), offset, bytes, stamp))
+void Machine::shared_write(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane,
+                           Stamp stamp, bool async) {
+  if (const auto c =
+          cta.shared->write(Viewer::lane(at.warp.clock, lane, async), offset, bytes, stamp))
     conflict(cta, *c, true, lane);
 }
 
@@ -311,7 +322,8 @@ void Machine::atomic_shared(const At& at, int lane) {
     shared_write(at, at.cta(), offset, bytes, lane, stamp, false);
   uint64_t old = 0;
   std::memcpy(&old, shared.data(offset), static_cast<size_t>(bytes));
-  const uint64_t now = combined(at.instr.op, at.instr.dtype, old, in(at.warp, at.code.regs[0]).u[lane]);
+  const uint64_t now =
+      combined(at.instr.op, at.instr.dtype, old, in(at.warp, at.code.regs[0]).u[lane]);
   std::memcpy(shared.data(offset), &now, static_cast<size_t>(bytes));
   if (!at.code.results.empty()) set_result(at, 0, lane, old);
 }
@@ -446,7 +458,8 @@ void Machine::land(Warp& warp, ThreadCopy& copy, uint32_t mask, uint32_t epoch) 
   each_lane(mask & copy.lanes, [&](int lane) {
     uint8_t* to = shared.data(copy.offset[lane]);
     std::memset(to, 0, static_cast<size_t>(bytes));
-    std::memcpy(to, t.data + copy.element[lane] * t.elem_bytes, static_cast<size_t>(copy.source_bytes[lane]));
+    std::memcpy(to, t.data + copy.element[lane] * t.elem_bytes,
+                static_cast<size_t>(copy.source_bytes[lane]));
     shared.restamp(copy.offset[lane], bytes, Stamp(warp.copy_agent, copy.id, lane, copy.stmt),
                    Stamp(warp.clock.writes(), epoch, lane, copy.stmt));
   });

@@ -26,7 +26,8 @@ bool is_integer(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8
 
 [[noreturn]] void unsupported(const std::string& message, const std::string& found,
                               const std::string& expected) {
-  throw Fault{.code = ErrorCode::kEmuUnsupported, .message = message, .found = found, .expected = expected};
+  throw Fault{
+      .code = ErrorCode::kEmuUnsupported, .message = message, .found = found, .expected = expected};
 }
 
 }  // namespace
@@ -56,7 +57,6 @@ bool Machine::exec_product(const At& at) {
 void Machine::issue_product(const At& at) {
   Warp& warp = at.warp;
   Cta& cta = at.cta();
-  const Instr& instr = at.instr;
   const int group_index = warp.index / kGroupWarps;
   if ((group_index + 1) * kGroupWarps > warps_a_cta_)
     throw Fault{.code = ErrorCode::kEmuConvergence,
@@ -84,10 +84,12 @@ void Machine::issue_product(const At& at) {
     const size_t reg = static_cast<size_t>(id - num_constants_);
     const bool accumulator = static_cast<int>(r) < accumulators;
     if (warp.wgmma_fences == 0 || warp.touched[reg] == warp.wgmma_fences + 1)
-      throw Fault{.code = ErrorCode::kEmuProduct,
-                  .message = fmt::format("{} of a product was used by the thread since the last wgmma.fence",
-                                         accumulator ? "an accumulator" : "a fragment of A"),
-                  .expected = "wgmma.fence between other accesses to its registers and the product"};
+      throw Fault{
+          .code = ErrorCode::kEmuProduct,
+          .message =
+              fmt::format("{} of a product was used by the thread since the last wgmma.fence",
+                          accumulator ? "an accumulator" : "a fragment of A"),
+          .expected = "wgmma.fence between other accesses to its registers and the product"};
     if (keep || !accumulator)
       need(at, id, accumulator ? "an accumulator that is kept" : "a fragment of A");
     warp.busy[reg] = seq;
@@ -102,10 +104,12 @@ void Machine::issue_product(const At& at) {
     group.products[position].clock.meet(warp.clock.common());
   }
   Product& product = group.products[position];
-  if (product.code != &at.code || product.desc_a != desc_a || product.desc_b != desc_b || product.keep != keep)
-    throw Fault{.code = ErrorCode::kEmuConvergence,
-                .message = "the warps of a warpgroup issue different products",
-                .found = fmt::format("product {} of warp {} is not that of the others", seq, warp.index)};
+  if (product.code != &at.code || product.desc_a != desc_a || product.desc_b != desc_b ||
+      product.keep != keep)
+    throw Fault{
+        .code = ErrorCode::kEmuConvergence,
+        .message = "the warps of a warpgroup issue different products",
+        .found = fmt::format("product {} of warp {} is not that of the others", seq, warp.index)};
   if (++product.warps == kGroupWarps) {
     check_operands(at, product);
     ++stats_.products;
@@ -118,8 +122,9 @@ void Machine::check_operands(const At& at, const Product& product) {
   const Instr& instr = at.instr;
   Cta& cta = at.cta();
   const int group = at.warp.index / kGroupWarps;
-  const Reader reader{Stamp(at.cluster().agents.products(cta.rank, group), at.warp.products_issued, 0, at.stmt),
-                      1, 0};
+  const Reader reader{
+      Stamp(at.cluster().agents.products(cta.rank, group), at.warp.products_issued, 0, at.stmt), 1,
+      0};
   const auto check = [&](uint64_t bits, int rows, bool mn_major) {
     const MatrixDesc desc = decode_desc(bits);
     if (desc.base_offset != 0)
@@ -173,7 +178,8 @@ void Machine::run_product(Cta& cta, int group_index) {
       decode_elements(cta.shared->data(chunks[c] - kWindowStart), elements, instr.dtype, values);
       for (int e = 0; e < elements; ++e) {
         const int row = mn_major ? static_cast<int>(c) / 16 * 8 + e : static_cast<int>(c) / 2;
-        const int col = mn_major ? static_cast<int>(c) % 16 : static_cast<int>(c) % 2 * elements + e;
+        const int col =
+            mn_major ? static_cast<int>(c) % 16 : static_cast<int>(c) % 2 * elements + e;
         out[static_cast<size_t>(by_k ? col * rows + row : row * k + col)] = values[e];
       }
     }
@@ -230,14 +236,17 @@ void Machine::exec_mma(const At& at) {
   for (int lane = 0; lane < kLanes; ++lane) {
     for (int j = 0; j < 4; ++j) {
       const Place p = a_place(lane, j, size);
-      decode_elements(reinterpret_cast<const uint8_t*>(&in(at.warp, regs[static_cast<size_t>(j)]).u[lane]),
-                      4 / size, instr.dtype, a.data() + p.row * k + p.col);
+      decode_elements(
+          reinterpret_cast<const uint8_t*>(&in(at.warp, regs[static_cast<size_t>(j)]).u[lane]),
+          4 / size, instr.dtype, a.data() + p.row * k + p.col);
     }
     for (int j = 0; j < 2; ++j) {
       const Place p = b_place(lane, j, size);
-      decode_elements(reinterpret_cast<const uint8_t*>(&in(at.warp, regs[static_cast<size_t>(4 + j)]).u[lane]),
-                      4 / size, instr.dtype, values);
-      for (int e = 0; e < 4 / size; ++e) b[static_cast<size_t>((p.row + e) * 8 + p.col)] = values[e];
+      decode_elements(
+          reinterpret_cast<const uint8_t*>(&in(at.warp, regs[static_cast<size_t>(4 + j)]).u[lane]),
+          4 / size, instr.dtype, values);
+      for (int e = 0; e < 4 / size; ++e)
+        b[static_cast<size_t>((p.row + e) * 8 + p.col)] = values[e];
     }
   }
   float sums[16 * 8];
@@ -252,7 +261,9 @@ void Machine::exec_mma(const At& at) {
   if (is_integer(instr.dtype)) {
     each([&](size_t i, int lane, int to) { counts[to] = in(at.warp, regs[6 + i]).i[lane]; });
     multiply_add(counts, a.data(), b.data(), 16, 8, k);
-    each([&](size_t i, int lane, int from) { set_result(at, i, lane, static_cast<uint32_t>(counts[from])); });
+    each([&](size_t i, int lane, int from) {
+      set_result(at, i, lane, static_cast<uint32_t>(counts[from]));
+    });
   } else {
     each([&](size_t i, int lane, int to) { sums[to] = in(at.warp, regs[6 + i]).f[lane]; });
     multiply_add(sums, a.data(), b.data(), 16, 8, k);

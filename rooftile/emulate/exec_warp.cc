@@ -17,7 +17,8 @@ bool Machine::exec_lanes(const At& at) {
   const auto result = [&]() -> uint32_t& { return valid_out(warp, at.code.results[0]); };
   switch (at.instr.ins) {
     case Ins::kElect:
-      for (int lane = 0; lane < kLanes; ++lane) set_result(at, 0, lane, lane == warp.elected ? 1 : 0);
+      for (int lane = 0; lane < kLanes; ++lane)
+        set_result(at, 0, lane, lane == warp.elected ? 1 : 0);
       result() = kAllLanes;
       return true;
     case Ins::kVoteAny: {
@@ -67,7 +68,8 @@ bool Machine::exec_lanes(const At& at) {
     else if (lane - by.i[lane] >= segment)
       from = lane - by.i[lane];
     // Beyond its segment a lane gets its own value.
-    if (from < 0 || from >= kLanes || (at.instr.ins == Ins::kShflXor && from / width * width > segment))
+    if (from < 0 || from >= kLanes ||
+        (at.instr.ins == Ins::kShflXor && from / width * width > segment))
       from = lane;
     set_result(at, 0, lane, values.u[from]);
     now_known |= (known >> from & 1) << lane;
@@ -89,8 +91,8 @@ bool Machine::exec_registers(const At& at) {
   if ((at.instr.ins == Ins::kRegsInc) != (more >= 0))
     throw Fault{.code = ErrorCode::kEmuUnsupported,
                 .message = "setmaxnreg goes the other way",
-                .found = fmt::format("{} registers a thread before, {} wanted", warp.registers_a_thread,
-                                     wanted)};
+                .found = fmt::format("{} registers a thread before, {} wanted",
+                                     warp.registers_a_thread, wanted)};
   Cta& cta = at.cta();
   if (more * kLanes > cta.free_registers) return false;
   cta.free_registers -= more * kLanes;

@@ -49,7 +49,8 @@ Status resolve_tensor(const lanes::Program& program, const TensorUse& use, Launc
   }
   for (size_t d = 0; d < use.shape.size(); ++d) {
     launch.ints.emplace(fmt::format("{}.s{}", use.name, d), arg.strides[d]);
-    if (use.shape[d].kind() == ExprKind::kSym) launch.ints.emplace(use.shape[d].name(), arg.shape[d]);
+    if (use.shape[d].kind() == ExprKind::kSym)
+      launch.ints.emplace(use.shape[d].name(), arg.shape[d]);
   }
   return {};
 }
@@ -62,13 +63,14 @@ Status check_extents(const lanes::Program& program, const Launch& launch) {
     for (size_t d = 0; d < use.shape.size(); ++d) {
       const std::optional<int64_t> extent = evaluate(use.shape[d], env);
       if (!extent || *extent != arg.shape[d])
-        return setup(program, fmt::format("extent {} of a tensor disagrees with the dims", d), use.name,
-                     std::to_string(arg.shape[d]),
+        return setup(program, fmt::format("extent {} of a tensor disagrees with the dims", d),
+                     use.name, std::to_string(arg.shape[d]),
                      use.shape[d].str() + (extent ? fmt::format(" = {}", *extent) : ""));
       const int64_t bytes = arg.strides[d] * size_bytes(use.dtype);
       if (d + 1 < use.shape.size() && arg.shape[d] > 1 && bytes % use.align_bytes != 0)
         return setup(program, "a stride is not aligned as the kernel needs it", use.name,
-                     fmt::format("{} bytes", bytes), fmt::format("a multiple of {}", use.align_bytes));
+                     fmt::format("{} bytes", bytes),
+                     fmt::format("a multiple of {}", use.align_bytes));
     }
   }
   return {};
@@ -96,7 +98,8 @@ Result<TensorMap> encode(const lanes::Program& program, const lanes::TensorMapUs
                   "a multiple of 16");
   map.inner_bytes = map.box[0] * t.elem_bytes;
   if (map.inner_bytes % 16 != 0)
-    return fail("inner side of the box in bytes", std::to_string(map.inner_bytes), "a multiple of 16");
+    return fail("inner side of the box in bytes", std::to_string(map.inner_bytes),
+                "a multiple of 16");
   const int span = 16 << static_cast<int>(use.swizzle);
   if (use.swizzle != lanes::Swizzle::kNone && map.inner_bytes != span)
     return fail("inner side of the box in bytes", std::to_string(map.inner_bytes),
@@ -110,7 +113,8 @@ Result<TensorMap> encode(const lanes::Program& program, const lanes::TensorMapUs
 
 Result<Launch> resolve(const lanes::Program& program, const Launch& launch) {
   Launch out = launch;
-  for (const TensorUse& use : program.tensors) RT_RETURN_IF_ERROR(resolve_tensor(program, use, out));
+  for (const TensorUse& use : program.tensors)
+    RT_RETURN_IF_ERROR(resolve_tensor(program, use, out));
   RT_RETURN_IF_ERROR(check_extents(program, out));
   return out;
 }
@@ -157,16 +161,16 @@ int64_t Tensor::offset(const int64_t* index, int64_t width, int lane) const {
     const bool last = d + 1 == shape.size();
     if (index[d] < 0 || index[d] + (last ? width : 1) > shape[d]) {
       const std::vector<int64_t> all(index, index + shape.size());
-      throw Fault{.code = ErrorCode::kEmuBounds,
-                  .message = fmt::format("access of `{}` out of bounds in dimension {}", use->name, d),
-                  .found = fmt::format("{}[{}]{}", use->name, fmt::join(all, ", "),
-                                       width > 1 ? fmt::format(", {} elements", width) : ""),
-                  .expected = fmt::format("0 <= index{} {} {}", last && width > 1
-                                              ? fmt::format(", index + {}", width)
-                                              : "",
-                                          last && width > 1 ? "<=" : "<", shape[d]),
-                  .fix = "guard the access",
-                  .lane = lane};
+      throw Fault{
+          .code = ErrorCode::kEmuBounds,
+          .message = fmt::format("access of `{}` out of bounds in dimension {}", use->name, d),
+          .found = fmt::format("{}[{}]{}", use->name, fmt::join(all, ", "),
+                               width > 1 ? fmt::format(", {} elements", width) : ""),
+          .expected = fmt::format("0 <= index{} {} {}",
+                                  last && width > 1 ? fmt::format(", index + {}", width) : "",
+                                  last && width > 1 ? "<=" : "<", shape[d]),
+          .fix = "guard the access",
+          .lane = lane};
     }
     at += index[d] * strides[d];
   }
@@ -185,23 +189,24 @@ void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int clus
     const size_t i = static_cast<size_t>(at);
     if (t.cluster[i] < 0) {
       if (t.initialised) continue;
-      throw Fault{.code = ErrorCode::kEmuUninit,
-                  .message = fmt::format("read of `{}` where nothing has been written", t.use->name),
-                  .found = fmt::format("element {} of its storage", at),
-                  .lane = lane};
+      throw Fault{
+          .code = ErrorCode::kEmuUninit,
+          .message = fmt::format("read of `{}` where nothing has been written", t.use->name),
+          .found = fmt::format("element {} of its storage", at),
+          .lane = lane};
     }
     const bool ordered =
         t.cluster[i] == cluster ? who.covers(Stamp::from_bits(t.wrote[i])) : has_tickets_;
     if (!ordered)
-      throw Fault{.code = ErrorCode::kEmuRace,
-                  .message = fmt::format("read of `{}` is not ordered after a write of another thread",
-                                         t.use->name),
-                  .found = fmt::format("element {} of its storage, written by {}", at,
-                                       t.cluster[i] == cluster
-                                           ? "another thread of this cluster"
-                                           : fmt::format("cluster {}", t.cluster[i])),
-                  .expected = "a barrier between the two, or a ticket between CTAs",
-                  .lane = lane};
+      throw Fault{
+          .code = ErrorCode::kEmuRace,
+          .message = fmt::format("read of `{}` is not ordered after a write of another thread",
+                                 t.use->name),
+          .found = fmt::format("element {} of its storage, written by {}", at,
+                               t.cluster[i] == cluster ? "another thread of this cluster"
+                                                       : fmt::format("cluster {}", t.cluster[i])),
+          .expected = "a barrier between the two, or a ticket between CTAs",
+          .lane = lane};
   }
 }
 
@@ -214,18 +219,18 @@ void GlobalMemory::write(Tensor& t, int64_t offset, int64_t count, int cluster, 
                 .lane = stamp.lane()};
   for (int64_t at = offset; at < offset + count; ++at) {
     const size_t i = static_cast<size_t>(at);
-    const bool ordered = t.cluster[i] < 0 || (t.cluster[i] == cluster
-                                                  ? who.covers(Stamp::from_bits(t.wrote[i]))
-                                                  : has_tickets_);
+    const bool ordered =
+        t.cluster[i] < 0 ||
+        (t.cluster[i] == cluster ? who.covers(Stamp::from_bits(t.wrote[i])) : has_tickets_);
     if (!ordered)
-      throw Fault{.code = ErrorCode::kEmuRace,
-                  .message = fmt::format("two threads write one element of `{}`", t.use->name),
-                  .found = fmt::format("element {} of its storage, written before by {}", at,
-                                       t.cluster[i] == cluster
-                                           ? "another thread of this cluster"
-                                           : fmt::format("cluster {}", t.cluster[i])),
-                  .expected = "one writer, or a barrier between the two",
-                  .lane = stamp.lane()};
+      throw Fault{
+          .code = ErrorCode::kEmuRace,
+          .message = fmt::format("two threads write one element of `{}`", t.use->name),
+          .found = fmt::format("element {} of its storage, written before by {}", at,
+                               t.cluster[i] == cluster ? "another thread of this cluster"
+                                                       : fmt::format("cluster {}", t.cluster[i])),
+          .expected = "one writer, or a barrier between the two",
+          .lane = stamp.lane()};
     t.wrote[i] = stamp.bits();
     t.cluster[i] = cluster;
   }

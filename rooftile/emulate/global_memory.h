@@ -24,7 +24,8 @@ struct Tensor {
   std::vector<int64_t> shape, strides;
   int64_t span = 0;  // elements from the first to past the last
   bool initialised = true;
-  // Of tensors that the kernel writes, by element of the span: the last write, and by which cluster.
+  // Of tensors that the kernel writes, by element of the span: the last write, and by which
+  // cluster.
   std::vector<uint64_t> wrote;
   std::vector<int32_t> cluster;
   // The element offset, or a fault if `index` is out of bounds. `width` along the last dimension.
@@ -41,8 +42,8 @@ struct TensorMap {
 
 // One row of a box: where it lies in the tensor, how much of it does, and where in the box.
 struct BoxRow {
-  int64_t element = 0;            // offset of the first element that exists
-  int64_t first = 0, count = 0;   // elements [first, first + count) of the row exist
+  int64_t element = 0;           // offset of the first element that exists
+  int64_t first = 0, count = 0;  // elements [first, first + count) of the row exist
 };
 
 class GlobalMemory {
@@ -53,7 +54,8 @@ class GlobalMemory {
   const TensorMap& map(int index) const { return maps_[static_cast<size_t>(index)]; }
 
   // Race and initialisation checks of `count` elements from `offset`; writes are recorded.
-  void read(const Tensor& t, int64_t offset, int64_t count, int cluster, const Viewer& who, int lane);
+  void read(const Tensor& t, int64_t offset, int64_t count, int cluster, const Viewer& who,
+            int lane);
   void write(Tensor& t, int64_t offset, int64_t count, int cluster, const Viewer& who, Stamp stamp);
   // By an atomic operation: races with plain accesses only.
   void atomic(Tensor& t, int64_t offset, int cluster, Stamp stamp);

@@ -16,8 +16,7 @@
 namespace rooftile::emulate {
 
 template <class T>
-  requires std::is_integral_v<T>
-T lane_floor_div(T a, T b) {
+requires std::is_integral_v<T> T lane_floor_div(T a, T b) {
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>) {
     if (b == -1) return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a));
@@ -27,8 +26,7 @@ T lane_floor_div(T a, T b) {
   }
 }
 template <class T>
-  requires std::is_integral_v<T>
-T lane_floor_mod(T a, T b) {
+requires std::is_integral_v<T> T lane_floor_mod(T a, T b) {
   if (b == 0) return 0;
   if constexpr (std::is_signed_v<T>) {
     if (b == -1) return 0;
@@ -51,14 +49,12 @@ T lane_max(T a, T b) {
 }
 
 template <class T, class By>
-  requires std::is_integral_v<T> && (sizeof(By) == 4)
-T lane_shl(T a, By b) {
+requires std::is_integral_v<T> &&(sizeof(By) == 4) T lane_shl(T a, By b) {
   const uint32_t by = static_cast<uint32_t>(b) & (8 * sizeof(T) - 1);
   return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) << by);
 }
 template <class T, class By>
-  requires std::is_integral_v<T> && (sizeof(By) == 4)
-T lane_shr(T a, By b) {
+requires std::is_integral_v<T> &&(sizeof(By) == 4) T lane_shr(T a, By b) {
   return a >> (static_cast<uint32_t>(b) & (8 * sizeof(T) - 1));
 }
 

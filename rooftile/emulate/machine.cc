@@ -241,18 +241,19 @@ void Machine::finish_cluster(Cluster& cluster) {
 void Machine::touch(Warp& warp, CellId id, bool write) {
   const size_t reg = static_cast<size_t>(id - num_constants_);
   if (warp.busy[reg] > warp.products_known)
-    throw Fault{.code = ErrorCode::kEmuProduct,
-                .message = fmt::format("a register of a running product is {}",
-                                       write ? "written" : "read"),
-                .found = fmt::format("product {} of warp {}, known to be complete up to {}",
-                                     warp.busy[reg], warp.index, warp.products_known),
-                .expected = "wgmma.wait_group first",
-                .fix = "wait for the product's group, or leave fewer groups running"};
+    throw Fault{
+        .code = ErrorCode::kEmuProduct,
+        .message = fmt::format("a register of a running product is {}", write ? "written" : "read"),
+        .found = fmt::format("product {} of warp {}, known to be complete up to {}", warp.busy[reg],
+                             warp.index, warp.products_known),
+        .expected = "wgmma.wait_group first",
+        .fix = "wait for the product's group, or leave fewer groups running"};
   warp.touched[reg] = warp.wgmma_fences + 1;
 }
 
 void Machine::assign(Warp& warp, const Strand& strand, const Op& op) {
-  if (code_.product_operand[static_cast<size_t>(op.dst - num_constants_)]) touch(warp, op.dst, true);
+  if (code_.product_operand[static_cast<size_t>(op.dst - num_constants_)])
+    touch(warp, op.dst, true);
   const Cell& from = in(warp, op.in[0]);
   Cell& to = out(warp, op.dst);
   uint32_t& known = valid_out(warp, op.dst);
@@ -419,7 +420,8 @@ void Machine::check_convergence(const At& at) {
   const Who who = lanes::ins_info(at.instr.ins).who;
   if (who == Who::kThread || who == Who::kCluster || at.mask == kAllLanes) return;
   throw Fault{.code = ErrorCode::kEmuConvergence,
-              .message = fmt::format("{} is executed by a part of a warp", lanes::ins_info(at.instr.ins).name),
+              .message = fmt::format("{} is executed by a part of a warp",
+                                     lanes::ins_info(at.instr.ins).name),
               .found = fmt::format("lanes {:#010x}", at.mask),
               .expected = "all 32 lanes",
               .fix = "move it out of the branch that the lanes do not share"};

@@ -27,15 +27,15 @@ namespace rooftile::emulate {
 // An mbarrier.
 struct Barrier {
   int64_t offset = 0;
-  int count = 0, pending = 0;  // arrivals of a phase, and those to come in this one
-  int64_t tx = 0;              // bytes to come: expected less landed
+  int count = 0, pending = 0;        // arrivals of a phase, and those to come in this one
+  int64_t tx = 0;                    // bytes to come: expected less landed
   int64_t expected = 0, issued = 0;  // bytes of this phase
-  uint32_t phase = 0;          // phases completed
-  Clock gathered, done;        // what arrivals of this phase, and of completed ones, hand on
-  Agent agent = 0;             // of the copies that complete its phases
-  uint32_t last_issue = 0;     // epoch of the last of them
+  uint32_t phase = 0;                // phases completed
+  Clock gathered, done;              // what arrivals of this phase, and of completed ones, hand on
+  Agent agent = 0;                   // of the copies that complete its phases
+  uint32_t last_issue = 0;           // epoch of the last of them
   Stamp init;
-  bool fenced = false;         // fence.mbarrier_init: the async proxy and peers may use it
+  bool fenced = false;                 // fence.mbarrier_init: the async proxy and peers may use it
   std::vector<Stamp> remote_arrivals;  // not yet known to the CTA's own threads
 };
 
@@ -87,10 +87,10 @@ struct Warp {
   int registers_a_thread = 0;
   // Products: see exec_product.cc.
   uint32_t products_issued = 0, products_known = 0;
-  std::vector<uint32_t> group_ends;         // products issued when each group was committed
+  std::vector<uint32_t> group_ends;  // products issued when each group was committed
   uint32_t wgmma_fences = 0;
-  std::vector<uint32_t> busy;               // by register: the last product that uses it
-  std::vector<uint32_t> touched;            // by register: wgmma_fences + 1 when last touched
+  std::vector<uint32_t> busy;     // by register: the last product that uses it
+  std::vector<uint32_t> touched;  // by register: wgmma_fences + 1 when last touched
   // Copies.
   std::list<ThreadCopy> copies;
   Agent copy_agent = 0;  // of bytes in flight: no clock ever knows of it
@@ -140,26 +140,26 @@ struct Copy {
   int lane = 0;
   const InstrCode* code = nullptr;
   int stmt = 0;
-  std::vector<int64_t> coords;      // kTensorLoad, kTensorStore
-  int64_t element = 0;              // kBulkLoad
-  uint32_t address = 0;             // shared, without a rank
-  int64_t barrier = 0;              // offset
-  std::vector<int> targets;         // ranks of the CTAs that get the bytes
-  std::vector<uint32_t> phases;     // of their barriers, at issue
-  uint32_t words[4] = {};           // kStoreAsync
-  uint32_t group = 0;               // kTensorStore
+  std::vector<int64_t> coords;   // kTensorLoad, kTensorStore
+  int64_t element = 0;           // kBulkLoad
+  uint32_t address = 0;          // shared, without a rank
+  int64_t barrier = 0;           // offset
+  std::vector<int> targets;      // ranks of the CTAs that get the bytes
+  std::vector<uint32_t> phases;  // of their barriers, at issue
+  uint32_t words[4] = {};        // kStoreAsync
+  uint32_t group = 0;            // kTensorStore
   Stamp stamp;
   struct Piece {
-    int target;  // index into targets
+    int target;            // index into targets
     int64_t first, count;  // rows of a box, or bytes
   };
   std::vector<Piece> pieces;  // to land, last first
-  uint32_t last_copy = 0;           // kCopyArrive: the last cp.async that it waits for
-  Clock handed;                     // kCopyArrive
+  uint32_t last_copy = 0;     // kCopyArrive: the last cp.async that it waits for
+  Clock handed;               // kCopyArrive
 };
 
 struct Cluster {
-  Cluster(int ctas, int warps) : agents(ctas, warps) {}
+  Cluster(int size, int warps) : agents(size, warps) {}
   Agents agents;
   int id = 0;
   std::vector<std::unique_ptr<Cta>> ctas;
@@ -216,7 +216,9 @@ class Machine {
   uint32_t valid(const Warp& warp, CellId id) const {
     return id < num_constants_ ? kAllLanes : warp.valid[static_cast<size_t>(id - num_constants_)];
   }
-  Cell& out(Warp& warp, CellId id) const { return warp.cells[static_cast<size_t>(id - num_constants_)]; }
+  Cell& out(Warp& warp, CellId id) const {
+    return warp.cells[static_cast<size_t>(id - num_constants_)];
+  }
   uint32_t& valid_out(Warp& warp, CellId id) const {
     return warp.valid[static_cast<size_t>(id - num_constants_)];
   }
@@ -242,7 +244,7 @@ class Machine {
   void deliver(const At& at, int lane, const uint8_t* from);
   void store_shared(const At& at, int lane);
   void atomic_shared(const At& at, int lane);
-  bool exec_matrix(const At& at);  // ldmatrix, stmatrix
+  bool exec_matrix(const At& at);       // ldmatrix, stmatrix
   bool exec_thread_copy(const At& at);  // cp.async and its waits
   void copy_async(const At& at);
   void copy_arrive(const At& at, int lane);
@@ -250,7 +252,8 @@ class Machine {
   int64_t shared_range(const At& at, uint32_t address, int64_t bytes, int align, int lane) const;
   void check_shared_range(int64_t offset, int64_t bytes, int alloc, int lane) const;
   void shared_read(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane, bool async);
-  void shared_write(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane, Stamp stamp, bool async);
+  void shared_write(const At& at, Cta& cta, int64_t offset, int64_t bytes, int lane, Stamp stamp,
+                    bool async);
   [[noreturn]] void conflict(const Cta& cta, const Conflict& c, bool is_write, int lane) const;
 
   bool exec_tensor_copy(const At& at);  // exec_copy.cc
@@ -312,7 +315,7 @@ class Machine {
   int longest_turn_ = 16;
   std::vector<int64_t> waiting_;  // clusters to start, last first
   std::list<std::unique_ptr<Cluster>> resident_;
-  std::vector<Warp*> runnable_;   // warps of resident clusters that are not done
+  std::vector<Warp*> runnable_;  // warps of resident clusters that are not done
   // What a fault thrown now is about.
   const Warp* blamed_warp_ = nullptr;
   const Strand* blamed_strand_ = nullptr;

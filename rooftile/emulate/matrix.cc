@@ -61,8 +61,7 @@ void decode_elements(const uint8_t* from, int count, DType dtype, float* out) {
       for (int i = 0; i < count; ++i) out[i] = from[i];
       return;
     default:
-      for (int i = 0; i < count; ++i)
-        out[i] = static_cast<float>(load_element(from, dtype, i));
+      for (int i = 0; i < count; ++i) out[i] = static_cast<float>(load_element(from, dtype, i));
   }
 }
 

@@ -37,13 +37,13 @@ RT_TYPE(kF32, float, f)
 #pragma GCC diagnostic ignored "-Wbool-compare"
 #pragma GCC diagnostic ignored "-Wint-in-bool-context"
 #endif
-#define RT_LANE_FN(e, text, arity, meaning)                    \
-  struct Meaning_##e {                                         \
-    static constexpr int kArity = arity;                       \
-    template <class A, class B, class C, class D>              \
+#define RT_LANE_FN(e, text, arity, meaning)                                   \
+  struct Meaning_##e {                                                        \
+    static constexpr int kArity = arity;                                      \
+    template <class A, class B, class C, class D>                             \
     static auto eval(A a, B b, C c, D d) -> std::decay_t<decltype(meaning)> { \
-      return meaning;                                          \
-    }                                                          \
+      return meaning;                                                         \
+    }                                                                         \
   };
 #include "rooftile/lanes/pure_ops.def"
 #undef RT_LANE_FN
@@ -91,8 +91,7 @@ constexpr bool is_comparison(Fn f) {
 // Whether f on kFrom gives kTo; the C++ expression alone would admit any conversion.
 template <Fn f>
 constexpr bool allowed(Ty from, Ty to) {
-  constexpr bool kLogic =
-      f == Fn::kLogicalAnd || f == Fn::kLogicalOr || f == Fn::kLogicalNot;
+  constexpr bool kLogic = f == Fn::kLogicalAnd || f == Fn::kLogicalOr || f == Fn::kLogicalNot;
   const bool wide = from == Ty::kI64 || from == Ty::kU64;
   switch (f) {
     case Fn::kCast:
@@ -154,7 +153,8 @@ constexpr PureFn instance() {
 
 template <class M, Fn f, int... kPairs>
 constexpr std::array<PureFn, kNumTypes * kNumTypes> row(std::integer_sequence<int, kPairs...>) {
-  return {instance<M, f, static_cast<Ty>(kPairs / kNumTypes), static_cast<Ty>(kPairs % kNumTypes)>()...};
+  return {instance<M, f, static_cast<Ty>(kPairs / kNumTypes),
+                   static_cast<Ty>(kPairs % kNumTypes)>()...};
 }
 
 constexpr std::array<std::array<PureFn, kNumTypes * kNumTypes>, kNumFns> kTable = {
@@ -167,8 +167,8 @@ constexpr std::array<std::array<PureFn, kNumTypes * kNumTypes>, kNumFns> kTable 
 }  // namespace
 
 PureFn pure_fn(Fn f, Ty from, Ty to) {
-  return kTable[static_cast<size_t>(f)][static_cast<size_t>(from) * kNumTypes +
-                                        static_cast<size_t>(to)];
+  return kTable[static_cast<size_t>(f)]
+               [static_cast<size_t>(from) * kNumTypes + static_cast<size_t>(to)];
 }
 
 }  // namespace rooftile::emulate

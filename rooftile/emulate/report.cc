@@ -33,10 +33,10 @@ std::string Machine::address_text(int64_t offset) const {
 }
 
 std::string Machine::barrier_text(const Cta& cta, const Barrier& barrier) const {
-  std::string out = fmt::format("barrier {}{}: phase {}, {} of {} arrivals missing",
-                                address_text(barrier.offset),
-                                code_.program.cluster > 1 ? fmt::format(" of CTA {}", cta.rank) : "",
-                                barrier.phase, barrier.pending, barrier.count);
+  std::string out =
+      fmt::format("barrier {}{}: phase {}, {} of {} arrivals missing", address_text(barrier.offset),
+                  code_.program.cluster > 1 ? fmt::format(" of CTA {}", cta.rank) : "",
+                  barrier.phase, barrier.pending, barrier.count);
   if (barrier.expected != 0 || barrier.issued != 0 || barrier.tx != 0)
     out += fmt::format(", {} bytes missing ({} expected, {} under way or landed)", barrier.tx,
                        barrier.expected, barrier.issued);
@@ -56,13 +56,15 @@ std::string Machine::who_text(const Cluster& cluster, const Stamp& stamp) const 
       out = fmt::format("product {} of warpgroup {}", stamp.epoch(), who.warp);
       break;
     case AgentKind::kBarrier:
-      out = fmt::format("a copy of phase {} of barrier {}", stamp.epoch() - 1, address_text(who.warp));
+      out = fmt::format("a copy of phase {} of barrier {}", stamp.epoch() - 1,
+                        address_text(who.warp));
       break;
     case AgentKind::kBulk:
       out = fmt::format("bulk group {} of warp {}", stamp.epoch() - 1, who.warp);
       break;
     case AgentKind::kCopies:
-      out = fmt::format("a cp.async of warp {} lane {} that it has not waited for", who.warp, stamp.lane());
+      out = fmt::format("a cp.async of warp {} lane {} that it has not waited for", who.warp,
+                        stamp.lane());
       break;
   }
   if (code_.program.cluster > 1) out += fmt::format(" of CTA {}", who.cta);
@@ -70,9 +72,8 @@ std::string Machine::who_text(const Cluster& cluster, const Stamp& stamp) const 
 }
 
 void Machine::conflict(const Cta& cta, const Conflict& c, bool is_write, int lane) const {
-  const std::string where =
-      address_text(c.offset) +
-      (code_.program.cluster > 1 ? fmt::format(" of CTA {}", cta.rank) : "");
+  const std::string where = address_text(c.offset) +
+                            (code_.program.cluster > 1 ? fmt::format(" of CTA {}", cta.rank) : "");
   Fault fault{.lane = lane};
   switch (c.kind) {
     case Conflict::kUninitialised:
@@ -83,11 +84,11 @@ void Machine::conflict(const Cta& cta, const Conflict& c, bool is_write, int lan
     case Conflict::kAfterWrite: {
       const AgentKind kind = cta.cluster->agents[c.earlier.agent()].kind;
       fault.code = ErrorCode::kEmuRace;
-      fault.message = fmt::format(
-          "{} of shared memory {}", is_write ? "write" : "read",
-          kind == AgentKind::kBarrier || kind == AgentKind::kCopies
-              ? "that a copy writes, and whose arrival the thread does not know of"
-              : "is not ordered after a write");
+      fault.message =
+          fmt::format("{} of shared memory {}", is_write ? "write" : "read",
+                      kind == AgentKind::kBarrier || kind == AgentKind::kCopies
+                          ? "that a copy writes, and whose arrival the thread does not know of"
+                          : "is not ordered after a write");
       fault.found = fmt::format("{}, written by {}", where, who_text(*cta.cluster, c.earlier));
       fault.expected = kind == AgentKind::kBarrier ? "a wait for that phase of the barrier first"
                                                    : "a barrier between the two";
@@ -116,7 +117,8 @@ std::string Machine::loops_text(const Warp& warp, const Strand& strand) const {
       if (frame.kind != Frame::kLoop) continue;
       const Code::LoopVar& loop = code_.loops[static_cast<size_t>(frame.loop)];
       if (!loop.name.empty())
-        out.push_back(fmt::format("{} = {}", loop.name, in(warp, loop.cell).i[std::countr_zero(s.mask)]));
+        out.push_back(
+            fmt::format("{} = {}", loop.name, in(warp, loop.cell).i[std::countr_zero(s.mask)]));
     }
   };
   if (strand.parent >= 0) add(warp.strands[static_cast<size_t>(strand.parent)]);
@@ -138,7 +140,8 @@ Diag Machine::report(const Fault& fault, const Warp* warp, const Strand* strand,
     if (!loops.empty()) when += ", " + loops;
   }
   const lanes::Stmt& s = *code_.stmts[static_cast<size_t>(stmt)];
-  diag.when = fmt::format("{}, at `{}`, seed {}", when, shortened(lanes::print_head(s)), launch_.seed);
+  diag.when =
+      fmt::format("{}, at `{}`, seed {}", when, shortened(lanes::print_head(s)), launch_.seed);
   diag.at = s.loc;
   return diag;
 }
@@ -149,18 +152,22 @@ std::string Machine::wait_text(const Warp& warp, const Strand& strand) const {
   const InstrCode& code = code_.instrs[static_cast<size_t>(op->instr)];
   const Cta& cta = *warp.cta;
   const int lane = std::countr_zero(strand.mask);
-  std::string out = "`" + shortened(lanes::print_head(*code_.stmts[static_cast<size_t>(op->stmt)])) + "`";
+  std::string out =
+      "`" + shortened(lanes::print_head(*code_.stmts[static_cast<size_t>(op->stmt)])) + "`";
   switch (code.instr->ins) {
     case lanes::Ins::kBarWait:
     case lanes::Ins::kBarWaitCluster: {
-      const auto it = cta.barriers.find(static_cast<int64_t>(in(warp, code.args[0]).u[lane]) - kWindowStart);
+      const auto it =
+          cta.barriers.find(static_cast<int64_t>(in(warp, code.args[0]).u[lane]) - kWindowStart);
       if (it != cta.barriers.end())
-        out += fmt::format(", parity {}, {}", in(warp, code.args[1]).u[lane], barrier_text(cta, it->second));
+        out += fmt::format(", parity {}, {}", in(warp, code.args[1]).u[lane],
+                           barrier_text(cta, it->second));
       break;
     }
     case lanes::Ins::kSyncThreads:
     case lanes::Ins::kNamedSync: {
-      const int id = code.instr->ins == lanes::Ins::kSyncThreads ? 0 : in(warp, code.args[0]).i[lane];
+      const int id =
+          code.instr->ins == lanes::Ins::kSyncThreads ? 0 : in(warp, code.args[0]).i[lane];
       const auto it = cta.named.find(id);
       if (it != cta.named.end())
         out += fmt::format(", {} of {} threads have come", it->second.arrived, it->second.threads);
@@ -186,20 +193,24 @@ Diag Machine::deadlock() const {
       std::string who = fmt::format("{}", warp->index);
       if (warp->cta->cluster != runnable_[0]->cta->cluster) continue;  // one cluster tells it all
       if (code_.program.cluster > 1) who += fmt::format(" of CTA {}", warp->cta->rank);
-      const auto same = std::find_if(waits.begin(), waits.end(), [&](const auto& w) { return w.first == text; });
+      const auto same =
+          std::find_if(waits.begin(), waits.end(), [&](const auto& w) { return w.first == text; });
       if (same == waits.end())
         waits.emplace_back(text, who);
       else
         same->second += ", " + who;
     }
   std::vector<std::string> lines;
-  for (const auto& [text, who] : waits) lines.push_back(fmt::format("warp {} waits at {}", who, text));
+  for (const auto& [text, who] : waits)
+    lines.push_back(fmt::format("warp {} waits at {}", who, text));
   const Cta* cta = runnable_.empty() ? nullptr : runnable_[0]->cta;
   return {.code = ErrorCode::kEmuDeadlock,
           .subject = code_.program.name,
           .message = "deadlock: every warp waits, and nothing is in flight",
           .found = join(lines, "; "),
-          .when = cta == nullptr ? "" : fmt::format("CTA ({}, {}, {}), seed {}", cta->x, cta->y, cta->z, launch_.seed)};
+          .when = cta == nullptr ? ""
+                                 : fmt::format("CTA ({}, {}, {}), seed {}", cta->x, cta->y, cta->z,
+                                               launch_.seed)};
 }
 
 }  // namespace rooftile::emulate

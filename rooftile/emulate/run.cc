@@ -34,10 +34,11 @@ Status run(const lanes::Program& program, const Launch& launch, Stats* stats) {
   Result<Code> code = compile(program, *resolved);
   if (!code.ok()) return code.diag();
   if (code->grid[0] % program.cluster != 0)
-    return Diag{.code = ErrorCode::kEmuSetup,
-                .subject = program.name,
-                .message = "the grid is no multiple of the cluster",
-                .found = fmt::format("{} CTAs along x, clusters of {}", code->grid[0], program.cluster)};
+    return Diag{
+        .code = ErrorCode::kEmuSetup,
+        .subject = program.name,
+        .message = "the grid is no multiple of the cluster",
+        .found = fmt::format("{} CTAs along x, clusters of {}", code->grid[0], program.cluster)};
   Result<GlobalMemory> memory = GlobalMemory::create(code->program, *resolved);
   if (!memory.ok()) return memory.diag();
   Stats own;

@@ -19,7 +19,9 @@ namespace rooftile::emulate {
 // The eyes through which an access looks at history: a lane, all lanes of a warp, or a clock.
 class Viewer {
  public:
-  static Viewer lane(const WarpClock& warp, int lane, bool async) { return {&warp, lane, nullptr, async}; }
+  static Viewer lane(const WarpClock& warp, int lane, bool async) {
+    return {&warp, lane, nullptr, async};
+  }
   static Viewer all_lanes(const WarpClock& warp, bool async) { return {&warp, -1, nullptr, async}; }
   static Viewer of(const Clock& clock, bool async) { return {nullptr, -1, &clock, async}; }
 
@@ -64,11 +66,14 @@ class SharedMemory {
   uint8_t* data(int64_t offset) { return bytes_.data() + offset; }
   const uint8_t* data(int64_t offset) const { return bytes_.data() + offset; }
 
-  std::optional<Conflict> read(const Viewer& who, int64_t offset, int64_t count, const Reader& reader);
+  std::optional<Conflict> read(const Viewer& who, int64_t offset, int64_t count,
+                               const Reader& reader);
   std::optional<Conflict> write(const Viewer& who, int64_t offset, int64_t count, Stamp stamp);
   // Bytes still stamped `from` become `to`: copies that are now known to their thread.
   void restamp(int64_t offset, int64_t count, Stamp from, Stamp to);
-  Stamp writer(int64_t offset) const { return Stamp::from_bits(wrote_[static_cast<size_t>(offset)]); }
+  Stamp writer(int64_t offset) const {
+    return Stamp::from_bits(wrote_[static_cast<size_t>(offset)]);
+  }
 
  private:
   struct Entry {
