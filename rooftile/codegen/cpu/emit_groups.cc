@@ -202,6 +202,7 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   body_memo_ = &memo;
   tail_ = tail;
   copy_ = copy.empty() ? 0 : std::stoi(copy);
+  pairs_ = !copy.empty();
   std::vector<Val> values;
   for (Sink& sink : sinks) {
     const Node& source = program_.node(sink.source);
@@ -295,7 +296,7 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   }
   body_ = nullptr;
   body_memo_ = nullptr;
-  tail_ = false;
+  tail_ = pairs_ = false;
   return {};
 }
 

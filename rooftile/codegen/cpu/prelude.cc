@@ -131,8 +131,6 @@ AI VU sel(VI m, VU a, VU b) { return m ? a : b; }
 // By bits: g++ takes a conditional on vectors of two registers apart, element by element.
 AI VL sel(VI m, VL a, VL b) { VL k = CONV(m, VL); return (a & k) | (b & ~k); }
 template <class T> AI T sel(bool m, T a, T b) { return m ? a : b; }
-AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
-AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
 AI VI nmax(VI a, VI b) { return a < b ? b : a; }
 AI VI nmin(VI a, VI b) { return b < a ? b : a; }
 AI VU nmax(VU a, VU b) { return a < b ? b : a; }
@@ -358,6 +356,8 @@ AI VI narrow2_bf16(VF a, VF b) { VI r; asm("vcvtne2ps2bf16 %2,%1,%0" : "=v"(r) :
 )";
 // The tail of exp: p * 2^n, and what keeps its argument in range.
 constexpr const char* kPlainScale = R"(
+AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
+AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
 AI VF round_fast(VF x) { return (x + 12582912.0f) - 12582912.0f; }  // |x| < 2^22
 AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
 // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
@@ -378,6 +378,12 @@ AI VF exp2v(VF x) {
 }
 )";
 constexpr const char* kAvx512Scale = R"(
+// A NaN wins. The instructions return their second source where either is a NaN: here `a`. Lanes where
+// `b` is one are not written. What depends on `a`, a running maximum, is one instruction.
+#define KEEP_NAN(OP) unsigned short k; VF r = b; asm("vcmpordps %1,%1,%0" : "=Yk"(k) : "v"(b)); \
+  asm(OP " %3,%2,%0%{%1%}" : "+v"(r) : "Yk"(k), "v"(b), "v"(a)); return r;
+AI VF nmax(VF a, VF b) { KEEP_NAN("vmaxps") }
+AI VF nmin(VF a, VF b) { KEEP_NAN("vminps") }
 AI VF round_fast(VF x) { VF r; asm("vrndscaleps $0,%1,%0" : "=v"(r) : "v"(x)); return r; }
 AI VF clampv(VF x, float lo, float hi) {  // a NaN stays: the instructions return their second source
   VF r;
@@ -441,6 +447,16 @@ template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, 
 )";
 constexpr const char* kAvx512 = R"(
 AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=v"(r) : "m"(*(const VHu*)p)); return r; }  // g++ 12 splits it
+// One vector of the 2 W elements at `line`, the FIRST element in lane 0: a word permutation puts each into
+// the high half of its lane, where widening and shifting take two instructions.
+template <int FIRST> AI VF ld_line(const bf16* line) {
+  typedef u16 VLine __attribute__((vector_size(64), aligned(1), may_alias));
+  VU at;
+  for (int i = 0; i < W; i++) at[i] = (u32)(i + FIRST) << 16;
+  VF r;
+  asm("vpermw %1,%2,%0%{%3%}%{z%}" : "=v"(r) : "m"(*(const VLine*)line), "v"(at), "Yk"(0xaaaaaaaau));
+  return r;
+}
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=v"(r) : "v"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=v"(r) : "v"(v)); return r; }
 AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=v"(r) : "v"(x)); return r; }
