@@ -36,6 +36,7 @@ extern "C" void t_min2(const float* a, const float* b, float* y) { st(y, nmin(ld
 extern "C" void t_ld_line(const bf16* x, float* y) { st(y, ld_line<0>(x)); st(y + W, ld_line<W>(x)); }
 #endif
 extern "C" void t_tail(const float* x, float* y, i64 n) { stn(y, ldn(x, n), n); }
+extern "C" void t_two(bf16* y, const float* x) { st2(y, ld(x), ld(x + W)); }
 extern "C" void t_line(bf16* y, const float* x) { stnt2(y, ld(x), ld(x + W)); fence_nt(); }
 )";
 
@@ -262,13 +263,16 @@ TEST_P(Prelude, TailsTouchOnlyTheirElements) {
   }
 }
 
-TEST_P(Prelude, WholeLinesPastTheCaches) {
+TEST_P(Prelude, TwoVectorsAtOnceAndPastTheCaches) {
   const size_t lanes = static_cast<size_t>(target_.lanes_f32());
   std::vector<float> x(2 * lanes);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 0.5f;
-  alignas(64) uint16_t y[64] = {};
-  symbol<void(uint16_t*, const float*)>("t_line")(y, x.data());
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(bf16_to_f32(y[i]), round_to(x[i], DType::kBf16));
+  for (const char* store : {"t_two", "t_line"}) {
+    alignas(64) uint16_t y[64] = {};
+    symbol<void(uint16_t*, const float*)>(store)(y, x.data());
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(bf16_to_f32(y[i]), round_to(x[i], DType::kBf16)) << store;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Prelude, ::testing::Range<size_t>(0, targets().size()),
