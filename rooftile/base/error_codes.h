@@ -32,6 +32,7 @@ namespace rooftile {
   X(kIrParse,         "RT-L003", "tile IR text cannot be parsed")                                      \
   X(kSchedule,        "RT-P001", "a schedule names something that the program does not have")          \
   X(kPlacement,       "RT-P002", "an operation cannot be placed as the schedule asks")                 \
+  X(kLanes,           "RT-P003", "lowered code breaks a structural rule")                              \
   X(kNoCompiler,      "RT-T001", "no usable C++ compiler was found")                                   \
   X(kCompileFailed,   "RT-T002", "the system compiler refused generated code")                         \
   X(kCache,           "RT-T003", "the kernel cache cannot be used")                                    \
