@@ -36,9 +36,18 @@ namespace rooftile {
   X(kNoCompiler,      "RT-T001", "no usable C++ compiler was found")                                   \
   X(kCompileFailed,   "RT-T002", "the system compiler refused generated code")                         \
   X(kCache,           "RT-T003", "the kernel cache cannot be used")                                    \
+  X(kNoNvrtc,         "RT-T004", "no usable NVRTC (CUDA's run-time compiler) was found")              \
+  X(kCudaCompile,     "RT-T005", "NVRTC refused generated CUDA text")                                  \
+  X(kCudaReport,      "RT-T006", "a CUDA kernel compiled, but spills, serialises wgmma or loses setmaxnreg") \
   X(kLoad,            "RT-R001", "a compiled kernel cannot be loaded")                                 \
   X(kMachine,         "RT-R002", "the machine lacks something that was asked for")                     \
   X(kOutOfMemory,     "RT-R003", "workspace memory cannot be allocated")                               \
+  X(kNoGpu,           "RT-R004", "no usable GPU")                                                      \
+  X(kDriver,          "RT-R005", "the CUDA driver refused a call")                                     \
+  X(kDeviceLost,      "RT-R006", "a failure on the GPU that ends its use in this process")             \
+  X(kCapture,         "RT-R007", "not possible while the stream is being captured into a graph")       \
+  X(kTensorMap,       "RT-R008", "a tensor does not meet what the tensor copy engine asks for")        \
+  X(kLaunch,          "RT-R009", "a kernel cannot be launched as asked")                               \
   X(kIo,              "RT-M001", "a file cannot be read or written")                                   \
   X(kModelConfig,     "RT-M002", "a model configuration is unknown, incomplete or contradictory")      \
   X(kUsage,           "RT-M003", "the command line asks for something that does not exist")            \
