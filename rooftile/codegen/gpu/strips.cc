@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "rooftile/codegen/gpu/fix_dims.h"
+
 namespace rooftile::codegen {
 
 using ir::Node;
@@ -146,11 +148,7 @@ lanes::Program Strips::interface(const std::string& name) const {
   p.min_ctas_per_sm = plan_.ctas_per_sm;
   p.dependent_launch = plan_.dependent_launch;
   std::set<std::string> read, written;
-  collect_tensors(program_, phase_.block, &read, &written);
-  collect_tensors(program_, program_.body, &read, &written);
   // Only what this phase touches: other phases are other kernels.
-  read.clear();
-  written.clear();
   collect_tensors(program_, phase_.block, &read, &written);
   for (ValueId id : program_.body.nodes)
     if (program_.node(id).op != Op::kTiles) collect_tensors(program_.node(id), &read, &written);
@@ -175,6 +173,7 @@ lanes::Program Strips::interface(const std::string& name) const {
       if (d + 1 < t.shape.size() || !t.unit_inner_stride)
         p.scalars.push_back({t.name + ".s" + std::to_string(d), Ty::kI64});
   }
+  for (const ir::ScalarParam& s : program_.scalars) dims.erase(s.name);
   for (const std::string& dim : dims) p.scalars.push_back({dim, Ty::kI32});
   for (const ir::ScalarParam& s : program_.scalars)
     p.scalars.push_back({s.name, s.is_float ? Ty::kF32 : Ty::kI64});
@@ -333,23 +332,24 @@ Result<GpuVariant> variant_of(const ir::Program& program, const std::string& nam
 Result<std::vector<GpuVariant>> lower_strips(const ir::Program& given, const std::string& name,
                                              const Schedule& schedule, std::string& scheduled) {
   RT_RETURN_IF_ERROR(check_plan(given, schedule.gpu));
-  std::map<std::string, Expr, std::less<>> fixed;
-  std::vector<Expr> conditions;
+  // Dims that the caller has not replaced yet.
+  std::map<std::string, int64_t> open_dims;
   std::set<std::string> symbols;
   for (const ir::TensorParam& t : given.tensors)
     for (const Expr& extent : t.shape) collect_symbols(extent, symbols);
-  for (const auto& [dim, value] : schedule.gpu.dims) {
-    fixed.emplace(dim, Expr(value));
-    if (symbols.count(dim) != 0) conditions.push_back(Expr::sym(dim) == Expr(value));
-  }
-  const ir::Program program = ir::substitute_symbols(given, fixed);
+  for (const auto& [dim, value] : schedule.gpu.dims)
+    if (symbols.count(dim) != 0) open_dims.emplace(dim, value);
+  Result<ir::Program> fixed = fix_dims(given, open_dims);
+  if (!fixed.ok()) return fixed.diag();
+  const ir::Program program = std::move(*fixed);
 
   std::vector<GpuVariant> variants;
   for (const bool vectors : {true, false}) {
     std::string text;
     Result<GpuVariant> variant = variant_of(program, name, schedule, vectors, &text);
     if (!variant.ok()) return variant.diag();
-    for (const Expr& condition : conditions) add_condition(condition, &variant->needs);
+    for (const auto& [dim, value] : open_dims)
+      add_condition(Expr::sym(dim) == Expr(value), &variant->needs);
     // Without a single vector access, the first variant is the second.
     const bool same = vectors && variant->needs.aligned.empty();
     if (same) continue;
