@@ -44,9 +44,9 @@ struct GpuKernelLanes {
 Result<GpuKernelLanes> lower_gpu(const ir::Program& program, const std::string& name,
                                  const Schedule& schedule);
 
-// The two ways. One phase each call: `phase` is a kTiles node at the top level.
+// The two ways; each appends to `scheduled`. Fixed dims are replaced here if they have not been.
 Result<std::vector<GpuVariant>> lower_strips(const ir::Program& program, const std::string& name,
-                                             const Schedule& schedule);
+                                             const Schedule& schedule, std::string& scheduled);
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
                                                 const Schedule& schedule, std::string& scheduled);
 
