@@ -107,6 +107,18 @@ std::vector<std::string> workspaces_of(const ir::Program& program) {
   return out;
 }
 
+// Behind the entries of the layout: codegen/host/launcher.h.
+int workspace_stride(const ir::Program& program, const ArgLayout& layout,
+                     const std::string& stride) {
+  int index = static_cast<int>(layout.ints.size());
+  for (const ir::TensorParam& tensor : program.tensors) {
+    if (tensor.role != ir::Role::kWorkspace) continue;
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis, ++index)
+      if (stride == tensor.name + ".s" + std::to_string(axis)) return index;
+  }
+  return -1;
+}
+
 Result<cuda::GpuParam> parameter(const ir::Program& program, const ArgLayout& layout,
                                  const lanes::Program& phase, const codegen::KernelParam& param) {
   using Kind = codegen::KernelParam::Kind;
@@ -146,6 +158,7 @@ Result<cuda::GpuParam> parameter(const ir::Program& program, const ArgLayout& la
     case Kind::kDim:
       out.kind = cuda::GpuParam::kInt;
       out.index = layout.int_index(param.name);
+      if (out.index < 0) out.index = workspace_stride(program, layout, param.name);
       return out.index < 0 ? Result<cuda::GpuParam>(unknown()) : out;
   }
   return unknown();

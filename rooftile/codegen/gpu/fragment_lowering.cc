@@ -9,6 +9,7 @@
 #include "rooftile/codegen/gpu/element_ops.h"
 #include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/codegen/gpu/strips.h"
 
 namespace rooftile::codegen {
 
@@ -597,17 +598,38 @@ void FragmentLowering::release(const Event& e, Body& out) {
   out.push_back(lanes::if_(there, std::move(body), {}, true));
 }
 
+namespace {
+
+bool has_product(const ir::Program& program, const ir::Block& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](ValueId id) {
+    const Node& node = program.node(id);
+    return node.op == Op::kMma || has_product(program, node.block);
+  });
+}
+
+}  // namespace
+
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
                                                 const Schedule& schedule, std::string& scheduled) {
   GpuVariant variant;
   int count = 0;
   for (ValueId id : program.body.nodes) {
-    if (program.node(id).op != Op::kTiles) continue;
+    const Node& phase_node = program.node(id);
+    if (phase_node.op != Op::kTiles) continue;
+    const std::string phase = name + (count == 0 ? "" : "_" + std::to_string(count));
+    ++count;
+    // Phases without a product (plans, joins of splits) are small; strips run them.
+    if (!has_product(program, phase_node.block)) {
+      Strips strips(program, phase_node, schedule.gpu, false);
+      Result<lanes::Program> lanes = strips.lower(phase);
+      if (!lanes.ok()) return lanes.diag();
+      scheduled += strips.listing();
+      variant.phases.push_back(std::move(*lanes));
+      continue;
+    }
     Result<Placed> placed = place(program, schedule.gpu, id);
     if (!placed.ok()) return placed.diag();
     scheduled += placed->str(program);
-    const std::string phase = name + (count == 0 ? "" : "_" + std::to_string(count));
-    ++count;
     Result<lanes::Program> lanes = FragmentLowering(program, *placed, phase).run();
     if (!lanes.ok()) return lanes.diag();
     for (const lanes::TensorMapUse& map : lanes->maps)

@@ -11,7 +11,7 @@ Result<GpuKernelLanes> lower_gpu(const ir::Program& program, const std::string& 
   if (!fixed.ok()) return fixed.diag();
   GpuKernelLanes out;
   Result<std::vector<GpuVariant>> variants =
-      schedule.gpu.roles.empty() ? lower_strips(*fixed, name, schedule)
+      schedule.gpu.roles.empty() ? lower_strips(*fixed, name, schedule, out.scheduled)
                                  : lower_fragments(*fixed, name, schedule, out.scheduled);
   if (!variants.ok()) return variants.diag();
   for (GpuVariant& variant : *variants)

@@ -22,7 +22,8 @@ std::string kernel_declarations(const std::string& name) {
 }
 
 // The arrays of compile/arg_layout.h, filled from the launcher's variables.
-std::string argument_arrays(const ir::Program& program, const ArgLayout& layout) {
+std::string argument_arrays(const ir::Program& program, const ArgLayout& layout,
+                            bool workspace_strides = false) {
   std::string tensors, ints, floats;
   auto append = [](std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
@@ -33,6 +34,16 @@ std::string argument_arrays(const ir::Program& program, const ArgLayout& layout)
   for (const std::string& tensor : layout.tensors)
     for (size_t axis = 0; axis < program.tensor(tensor)->shape.size(); ++axis)
       append(ints, fmt::format("s_{}_{}", identifier(tensor), axis));
+  // GPU kernels take strides of workspaces, too; they are compact, outermost first.
+  for (const ir::TensorParam& tensor : program.tensors) {
+    if (!workspace_strides || tensor.role != ir::Role::kWorkspace) continue;
+    for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+      Expr stride = 1;
+      for (size_t inner = axis + 1; inner < tensor.shape.size(); ++inner)
+        stride = stride * tensor.shape[inner];
+      append(ints, emit_expr(stride));
+    }
+  }
   for (const std::string& attr : layout.floats) append(floats, "a_" + identifier(attr));
   // A trailing zero keeps the arrays from being empty.
   append(tensors, "nullptr");
@@ -239,7 +250,7 @@ Result<std::string> emit_gpu_launcher(const ir::Program& program, const std::str
   body += checks.aliasing();
   body += checks.conditions();
   body += skip_empty(checks);
-  body += argument_arrays(program, *layout);
+  body += argument_arrays(program, *layout, true);
   body += launch_on_gpu(program, variants, checks, sites);
 
   return launcher_prelude() + gpu_prelude() + "\nnamespace {\n" + sites.definitions() +

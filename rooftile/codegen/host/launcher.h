@@ -28,6 +28,8 @@ Result<std::string> emit_launcher(const ir::Program& program, const std::string&
 // The same for a GPU kernel: tensors live on one CUDA device, the first variant whose needs a call
 // meets is launched on the caller's stream, and its index tensors, which are on the device, are not
 // looked into: what the contract says of their values is the caller's promise.
+// RtGpuCall::ints holds, behind the entries of arg_layout, the strides of the workspace tensors in
+// their order, outermost first.
 struct GpuLaunchVariant {
   int align_bytes = 1;  // of data and of all strides but the innermost, of the tensors `aligned`
   std::vector<std::string> aligned;
