@@ -152,12 +152,14 @@ Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo
   return s;
 }
 
-// Four tiles a thread, as long as a split keeps two blocks of keys.
+// Four tiles a CPU thread, as long as a split keeps two blocks of keys.
 Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule s = single_schedule(config, dims, target);
   s.name = "split";
   const int64_t tiles = std::max<int64_t>(dims.at("B") * dims.at("Hkv"), 1);
-  const int64_t wanted = (4 * target.threads + tiles - 1) / tiles;
+  // A GPU runs two tiles a multiprocessor at once.
+  const int64_t workers = target.gpu ? 2 * target.multiprocessors : 4 * target.threads;
+  const int64_t wanted = (workers + tiles - 1) / tiles;
   const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
   s.tile["SPLITS"] = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
   return s;
