@@ -27,7 +27,8 @@ using lanes::ValKind;
 using Edit = std::function<std::optional<Body>(const Body& body, size_t i)>;
 
 bool is_instr(const Stmt& s, std::initializer_list<Ins> kinds) {
-  return s.kind == StmtKind::kInstr && std::find(kinds.begin(), kinds.end(), s.instr.ins) != kinds.end();
+  return s.kind == StmtKind::kInstr &&
+         std::find(kinds.begin(), kinds.end(), s.instr.ins) != kinds.end();
 }
 
 // An instruction among `kinds`, itself or inside.
@@ -116,7 +117,8 @@ std::optional<Body> guard_edit(const Body& body, size_t i, bool drop_it) {
 
 Edit loop_edit(int by) {
   return [=](const Body& body, size_t i) -> std::optional<Body> {
-    if (body[i].kind != StmtKind::kFor || body[i].unroll == lanes::Unroll::kYes) return std::nullopt;
+    if (body[i].kind != StmtKind::kFor || body[i].unroll == lanes::Unroll::kYes)
+      return std::nullopt;
     Body out = body;
     out[i].end = by > 0 ? out[i].end + out[i].step : out[i].end - out[i].step;
     return out;
@@ -139,7 +141,8 @@ Val rewritten(const Val& v, const Rewrite& rewrite) {
 
 void rewrite_all(Body& body, const Rewrite& rewrite) {
   for (Stmt& s : body) {
-    for (Val* v : {&s.value, &s.begin, &s.end, &s.step, &s.instr.guard}) *v = rewritten(*v, rewrite);
+    for (Val* v : {&s.value, &s.begin, &s.end, &s.step, &s.instr.guard})
+      *v = rewritten(*v, rewrite);
     for (Val& arg : s.instr.args) arg = rewritten(arg, rewrite);
     rewrite_all(s.body, rewrite);
     rewrite_all(s.orelse, rewrite);
@@ -219,8 +222,8 @@ std::vector<Kind> kinds() {
       {Mutation::kDropProxyFence, drop({Ins::kProxyFence})},
       {Mutation::kDropProductFence, drop({Ins::kWgmmaFence})},
       {Mutation::kDropInitFence, drop({Ins::kBarInitFence})},
-      {Mutation::kDropWait, drop({Ins::kBarWait, Ins::kBarWaitCluster, Ins::kWgmmaWait, Ins::kBulkWaitRead,
-                                  Ins::kBulkWait, Ins::kCpWait})},
+      {Mutation::kDropWait, drop({Ins::kBarWait, Ins::kBarWaitCluster, Ins::kWgmmaWait,
+                                  Ins::kBulkWaitRead, Ins::kBulkWait, Ins::kCpWait})},
       {Mutation::kDropMeeting,
        drop({Ins::kSyncThreads, Ins::kNamedSync, Ins::kSyncWarp, Ins::kClusterWait})},
       {Mutation::kDropCommit, drop({Ins::kWgmmaCommit, Ins::kBulkCommit, Ins::kCpCommit})},
@@ -231,23 +234,23 @@ std::vector<Kind> kinds() {
       {Mutation::kWrongParity, flip_arg(Ins::kBarWait, 1)},
       {Mutation::kWrongParity, flip_arg(Ins::kBarWaitCluster, 1)},
       {Mutation::kEarlyRelease, early_release},
-      {Mutation::kLocalArrival,
-       change_instr(Ins::kBarArriveRemote,
-                    [](Instr& i) {
-                      i.ins = Ins::kBarArrive;
-                      i.args.pop_back();
-                      return true;
-                    })},
+      {Mutation::kLocalArrival, change_instr(Ins::kBarArriveRemote,
+                                             [](Instr& i) {
+                                               i.ins = Ins::kBarArrive;
+                                               i.args.pop_back();
+                                               return true;
+                                             })},
       {Mutation::kWrongMulticast, flip_arg(Ins::kTmaLoadMulticast, 2)},
       {Mutation::kDropGuard, [](const Body& b, size_t i) { return guard_edit(b, i, true); }},
       {Mutation::kLooseGuard, [](const Body& b, size_t i) { return guard_edit(b, i, false); }},
       {Mutation::kLongLoop, loop_edit(1)},
       {Mutation::kShortLoop, loop_edit(-1)},
       {Mutation::kWrongSwizzle, descriptor_edit},
-      {Mutation::kGreedyRegisters, change_instr(Ins::kRegsInc, [](Instr& i) {
-         i.n += 16;
-         return i.n <= 256;
-       })},
+      {Mutation::kGreedyRegisters, change_instr(Ins::kRegsInc,
+                                                [](Instr& i) {
+                                                  i.n += 16;
+                                                  return i.n <= 256;
+                                                })},
   };
   for (const Ins ins : {Ins::kWgmmaWait, Ins::kBulkWaitRead, Ins::kBulkWait, Ins::kCpWait})
     out.push_back({Mutation::kLeaveOneMore, leave_more(ins)});
@@ -270,13 +273,28 @@ bool apply(Body& body, const Edit& edit, int& k, std::string& site) {
 }  // namespace
 
 std::string_view mutation_name(Mutation mutation) {
-  constexpr std::string_view kNames[] = {
-      "proxy fence dropped",     "product fence dropped", "barrier init fence dropped", "wait dropped",
-      "meeting dropped",         "commit dropped",        "wait leaves one more",       "one arrival more",
-      "one arrival less",        "more bytes expected",   "fewer bytes expected",       "wrong parity",
-      "ring one slot shallower", "early release",         "remote arrival made local",  "wrong multicast mask",
-      "guard dropped",           "guard loosened",        "loop one step longer",       "loop one step shorter",
-      "wrong swizzle",           "too many registers"};
+  constexpr std::string_view kNames[] = {"proxy fence dropped",
+                                         "product fence dropped",
+                                         "barrier init fence dropped",
+                                         "wait dropped",
+                                         "meeting dropped",
+                                         "commit dropped",
+                                         "wait leaves one more",
+                                         "one arrival more",
+                                         "one arrival less",
+                                         "more bytes expected",
+                                         "fewer bytes expected",
+                                         "wrong parity",
+                                         "ring one slot shallower",
+                                         "early release",
+                                         "remote arrival made local",
+                                         "wrong multicast mask",
+                                         "guard dropped",
+                                         "guard loosened",
+                                         "loop one step longer",
+                                         "loop one step shorter",
+                                         "wrong swizzle",
+                                         "too many registers"};
   return kNames[static_cast<size_t>(mutation)];
 }
 
@@ -293,7 +311,8 @@ std::vector<Mutant> mutants(const Program& program) {
   for (const lanes::SharedAlloc& alloc : program.shared) {
     const int64_t slot = slot_bytes(program.body, alloc);
     if (slot > 0)
-      out.push_back({Mutation::kShallowRing, alloc.name, shallow_ring(program, alloc.name, alloc.bytes - slot)});
+      out.push_back({Mutation::kShallowRing, alloc.name,
+                     shallow_ring(program, alloc.name, alloc.bytes - slot)});
   }
   for (size_t m = 0; m < program.maps.size(); ++m) {
     Mutant mutant{Mutation::kWrongSwizzle, "map " + program.maps[m].name, program};

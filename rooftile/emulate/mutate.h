@@ -23,19 +23,19 @@ enum class Mutation {
   kLeaveOneMore,      // a wait leaves one group more in flight
   kOneArrivalMore,    // a barrier is told of an arrival that does not come
   kOneArrivalLess,
-  kMoreBytes,         // a barrier expects more than is copied
+  kMoreBytes,  // a barrier expects more than is copied
   kFewerBytes,
   kWrongParity,
-  kShallowRing,       // the last slot of a ring is the first
-  kEarlyRelease,      // an arrival comes before the wait that should precede it
-  kLocalArrival,      // an arrival at a peer's barrier comes at the thread's own
-  kWrongMulticast,    // one CTA of the mask is another, or missing
-  kDropGuard,         // an access is not guarded
-  kLooseGuard,        // < became <=
-  kLongLoop,          // one step more
-  kShortLoop,         // one step less
-  kWrongSwizzle,      // of a matrix descriptor, or a tensor map
-  kGreedyRegisters,   // setmaxnreg asks for more than there is
+  kShallowRing,      // the last slot of a ring is the first
+  kEarlyRelease,     // an arrival comes before the wait that should precede it
+  kLocalArrival,     // an arrival at a peer's barrier comes at the thread's own
+  kWrongMulticast,   // one CTA of the mask is another, or missing
+  kDropGuard,        // an access is not guarded
+  kLooseGuard,       // < became <=
+  kLongLoop,         // one step more
+  kShortLoop,        // one step less
+  kWrongSwizzle,     // of a matrix descriptor, or a tensor map
+  kGreedyRegisters,  // setmaxnreg asks for more than there is
 };
 std::string_view mutation_name(Mutation mutation);
 

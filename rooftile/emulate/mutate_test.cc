@@ -43,16 +43,16 @@ Survivors hunt(const lanes::Program& program, const std::function<GemmCase()>& f
       out.names.push_back(name);
     else
       ++out.caught;
-    if (std::getenv("SHOW") != nullptr)
-      std::printf("---- %s\n%s\n", name.c_str(), told.empty() ? "SURVIVES" : told.c_str());
   }
   return out;
 }
 
+// What does no harm is listed, with the reason.
 TEST(Mutate, ProducerConsumerGemm) {
   const Result<lanes::Program> program = lanes::testing::wgmma_gemm({.bn = 64, .stages = 2});
   ASSERT_TRUE(program.ok()) << program.diag().str();
-  const Survivors left = hunt(*program, [] { return GemmCase(66, 70, 328); }, 4);
+  const Survivors left = hunt(
+      *program, [] { return GemmCase(66, 70, 840); }, 4);
   EXPECT_THAT(left.names, ::testing::ElementsAre());
   EXPECT_GE(left.caught, 20);
 }
@@ -60,9 +60,16 @@ TEST(Mutate, ProducerConsumerGemm) {
 TEST(Mutate, ClusterGemm) {
   const Result<lanes::Program> program = testing::cluster_gemm();
   ASSERT_TRUE(program.ok()) << program.diag().str();
-  const Survivors left = hunt(*program, [] { return GemmCase(258, 136, 328); }, 1);
-  EXPECT_THAT(left.names, ::testing::ElementsAre());
-  EXPECT_GE(left.caught, 30);
+  const Survivors left = hunt(
+      *program, [] { return GemmCase(258, 136, 328); }, 1);
+  EXPECT_THAT(left.names,
+              ::testing::UnorderedElementsAre(
+                  // The hardware completes stores whose CTA has ended.
+                  "wait dropped at cp.async.bulk.wait_group.read n=0",
+                  "wait leaves one more at cp.async.bulk.wait_group.read n=0",
+                  // The cluster's barrier counts every thread, the initialising one too.
+                  "meeting dropped at bar.warp.sync"));
+  EXPECT_GE(left.caught, 40);
 }
 
 }  // namespace

@@ -75,13 +75,12 @@ class Kernel {
 
   Body set_up() const {
     const Val s = i32("s");
-    Body out = elected(
-        "first_lane",
-        {for_("s", 0, stages_, 1,
-              {ins(Ins::kBarInit, {.args = {barrier("full", s), 1}}),
-               ins(Ins::kBarInit, {.args = {barrier("empty", s), kGroups * kCtas}})},
-              Unroll::kYes),
-         ins(Ins::kBarInitFence)});
+    Body out = elected("first_lane",
+                       {for_("s", 0, stages_, 1,
+                             {ins(Ins::kBarInit, {.args = {barrier("full", s), 1}}),
+                              ins(Ins::kBarInit, {.args = {barrier("empty", s), kGroups * kCtas}})},
+                             Unroll::kYes),
+                        ins(Ins::kBarInitFence)});
     out.push_back(ins(Ins::kSyncWarp));
     return out;
   }
@@ -94,7 +93,8 @@ class Kernel {
 
   Body producer_group() const {
     Body out = {ins(Ins::kRegsDec, {.n = 40})};
-    out.push_back(if_(equal(i32("warp"), kProducerWarp), elected("producer", producer()), {}, true));
+    out.push_back(
+        if_(equal(i32("warp"), kProducerWarp), elected("producer", producer()), {}, true));
     return out;
   }
 
@@ -118,8 +118,8 @@ class Kernel {
     Body each = tile();
     each.push_back(for_("kb", 0, i32("kblocks"), 1, std::move(step)));
     // Every arrival that a peer owes lands before this CTA's shared memory goes away.
-    Body drain = {ins(Ins::kBarWait, {.args = {barrier("empty", stage),
-                                               lanes::fn(Fn::kXor, {i32("phase"), 1})}})};
+    Body drain = {ins(Ins::kBarWait,
+                      {.args = {barrier("empty", stage), lanes::fn(Fn::kXor, {i32("phase"), 1})}})};
     append(drain, advance());
     return {decl(Ty::kI32, "stage", 0), decl(Ty::kI32, "phase", 0),
             for_("t", i32("first"), i32("tiles"), i32("step"), std::move(each)),
@@ -182,28 +182,25 @@ class Kernel {
     const auto acc = [&](int i) { return lanes::elem(Ty::kF32, "acc", j * 8 + i); };
     Body pack = {lanes::decl_array(Ty::kU32, "pack", 4)};
     for (int i = 0; i < 4; ++i)
-      pack.push_back(
-          assign("pack", i, lanes::fn(Fn::kPackBf16, {acc(2 * i), acc(2 * i + 1)})));
-    const Val column = lanes::fn(
-        Fn::kXor, {floor_div(i32("lane"), 16) + j * 2, floor_mod(i32("lane"), 8)});
-    pack.push_back(ins(Ins::kStMatrix,
-                       {.args = {at("staging", i32("buffer") + i32("place") + column * 16)},
-                        .n = 4,
-                        .regs = {{"pack", 0, 4}}}));
+      pack.push_back(assign("pack", i, lanes::fn(Fn::kPackBf16, {acc(2 * i), acc(2 * i + 1)})));
+    const Val column =
+        lanes::fn(Fn::kXor, {floor_div(i32("lane"), 16) + j * 2, floor_mod(i32("lane"), 8)});
+    pack.push_back(
+        ins(Ins::kStMatrix, {.args = {at("staging", i32("buffer") + i32("place") + column * 16)},
+                             .n = 4,
+                             .regs = {{"pack", 0, 4}}}));
     return {
         decl(Ty::kI32, "buffer", i32("group") * kStagingBytes),
-        decl(Ty::kI32, "place",
-             (i32("warp_in") * 16 + floor_mod(i32("lane"), 16)) * kRowBytes),
+        decl(Ty::kI32, "place", (i32("warp_in") * 16 + floor_mod(i32("lane"), 16)) * kRowBytes),
         if_(flag("storer"), {ins(Ins::kBulkWaitRead)}),
         ins(Ins::kNamedSync, {.args = {meeting}, .n = 128}),
         for_("j", 0, kBn / 16, 1, std::move(pack), Unroll::kYes),
         ins(Ins::kProxyFence),
         ins(Ins::kNamedSync, {.args = {meeting}, .n = 128}),
-        if_(flag("storer"),
-            {ins(Ins::kTmaStore, {.args = {at("staging", i32("buffer")), i32("n0"),
-                                           i32("m0") + i32("group") * 64},
-                                  .map = "map_d"}),
-             ins(Ins::kBulkCommit)})};
+        if_(flag("storer"), {ins(Ins::kTmaStore, {.args = {at("staging", i32("buffer")), i32("n0"),
+                                                           i32("m0") + i32("group") * 64},
+                                                  .map = "map_d"}),
+                             ins(Ins::kBulkCommit)})};
   }
 
   const int stages_;
