@@ -58,7 +58,7 @@ std::string Plan::str() const {
         std::to_string(strips.vector_bytes) + " bytes, " + std::to_string(strips.held_vectors) +
         " held)");
   for (const auto& [name, loop_of] : loop)
-    if (!loop_of.shift.empty()) add("shift(" + name + ":" + loop_of.shift + ")");
+    if (!loop_of.late.empty()) add("late(" + name + ":" + loop_of.late + ")");
   for (const Turns& turn : turns) add("turns(" + turn.loop + ")");
   if (!fast.empty()) add("fast(" + joined(fast) + ")");
   if (dependent_launch) add("dependent_launch");

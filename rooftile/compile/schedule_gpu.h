@@ -70,7 +70,8 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-// One slot holds one step of all the copies, on one barrier.
+// One slot holds one step of all the copies, on one barrier. Copies of one shape that different
+// loops make in turn share a ring as alternatives: "k_left|k|k_right".
 struct Ring {
   Labels copies;
   int depth = 2;
@@ -101,7 +102,7 @@ struct Strips {
 // ---- when ---------------------------------------------------------------------------------------
 
 struct Loop {
-  std::string shift;  // this product is issued one step ahead of the rest of the body
+  std::string late;  // this product runs one step late, right behind the first one of the next step
   bool operator==(const Loop&) const = default;
 };
 
