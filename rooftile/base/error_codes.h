@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error code: letter = layer, number = kind, with its one-line meaning.
 //   C contract (a caller's argument) · L language/IR · P placing and schedules · T toolchain
-//   R runtime/machine · M model config and CLI input · V verifier · I internal
+//   R runtime/machine · M model config and CLI input · V verifier · E emulator · I internal
 #pragma once
 
 #include <string_view>
@@ -54,7 +54,18 @@ namespace rooftile {
   X(kCheckFailed,     "RT-V001", "a result is outside its derived tolerance")                          \
   X(kOutOfBounds,     "RT-V002", "a tile program reads or writes outside a tensor")                    \
   X(kUnwritten,       "RT-V003", "a tile program reads, or leaves, memory that nothing has written")   \
-  X(kRace,            "RT-V004", "two tiles of one phase touch the same element, and one of them writes it")
+  X(kRace,            "RT-V004", "two tiles of one phase touch the same element, and one of them writes it") \
+  X(kEmuSetup,        "RT-E001", "a launch does not fit the kernel that the emulator is to run")       \
+  X(kEmuDeadlock,     "RT-E002", "threads of a kernel wait for what never comes")                      \
+  X(kEmuUninit,       "RT-E003", "a kernel uses a register or memory that nothing has written")        \
+  X(kEmuRace,         "RT-E004", "two accesses of a kernel conflict, and nothing orders them")         \
+  X(kEmuProxy,        "RT-E005", "generic writes meet the asynchronous proxy without a proxy fence")   \
+  X(kEmuBounds,       "RT-E006", "an access of a kernel is out of bounds or misaligned")               \
+  X(kEmuBarrier,      "RT-E007", "a barrier gets arrivals or bytes that it does not expect")           \
+  X(kEmuProduct,      "RT-E008", "registers or fences of a warpgroup product are not as it needs them") \
+  X(kEmuConvergence,  "RT-E009", "an instruction is not executed by all threads that it needs")        \
+  X(kEmuExit,         "RT-E010", "threads end while something is still due to them")                   \
+  X(kEmuUnsupported,  "RT-E011", "an instruction with operands that the hardware does not have")
 // clang-format on
 
 enum class ErrorCode {
