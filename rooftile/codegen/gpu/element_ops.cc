@@ -257,12 +257,14 @@ RawRegisters raw_registers(DType dtype, int width) {
   return {Ty::kU32, words};
 }
 
-Val unpack_element(DType dtype, const std::string& raw, int width, int i) {
+Val unpack_element(DType dtype, const std::string& raw, int width, int i, const Val& first) {
   const RawRegisters registers = raw_registers(dtype, width);
   const int bits = 8 * size_bytes(dtype);
   const int first_bit = width == 1 ? 0 : i * bits;
-  const Val word = width == 1 ? lanes::var(registers.type, raw)
-                              : lanes::elem(registers.type, raw, first_bit / 32);
+  const auto word_at = [&](int index) {
+    return lanes::elem(registers.type, raw, first.present() ? first + Val(index) : Val(index));
+  };
+  const Val word = width == 1 ? lanes::var(registers.type, raw) : word_at(first_bit / 32);
   const int shift = first_bit % 32;
   switch (dtype) {
     case DType::kBf16:
@@ -284,7 +286,7 @@ Val unpack_element(DType dtype, const std::string& raw, int width, int i) {
     }
     case DType::kI64: {
       if (width == 1) return word;
-      const Val high = lanes::elem(Ty::kU32, raw, first_bit / 32 + 1);
+      const Val high = word_at(first_bit / 32 + 1);
       return lanes::cast(Ty::kI64,
                          lanes::fn(Fn::kOr, {lanes::fn(Fn::kShl, {lanes::cast(Ty::kU64, high), 32}),
                                              lanes::cast(Ty::kU64, word)}));

@@ -9,6 +9,7 @@
 #include "rooftile/codegen/gpu/element_ops.h"
 #include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/codegen/gpu/strips.h"
 
 namespace rooftile::codegen {
 
@@ -42,7 +43,7 @@ FragmentLowering::FragmentLowering(const ir::Program& program, const Placed& pla
   out_.name = std::move(name);
   // Names of the kernel's own; loops and axes of the program get others.
   for (const char* own : {"warp", "lane", "rank", "first", "elected", "group", "row", "column",
-                          "mb", "j", "q", "half", "k", "kk", "r", "c", "w", "word"})
+                          "mb", "j", "q", "half", "k", "kk", "r", "c", "w", "word", "zeros"})
     index_.unique(own);
   for (const auto& [id, value] : placed_.values)
     if (!value.reg.empty()) index_.unique(value.reg);
@@ -390,7 +391,7 @@ void FragmentLowering::event(const Event& e, Body& out) {
     case Event::kFill:
       return fill(e, out);
     case Event::kAcquire:
-      return acquire(placed_.rings[static_cast<size_t>(e.ring)], out);
+      return acquire(e, out);
     case Event::kRelease:
       return release(e, out);
     case Event::kIssue:
@@ -523,12 +524,50 @@ void FragmentLowering::fill_copy(const PlacedRing& ring, const PlacedCopy& copy,
   }
 }
 
-void FragmentLowering::acquire(const PlacedRing& ring, Body& out) {
+// Zeros in the rows that a short tile leaves: a product adds what stands there times zero, and that
+// must not be a NaN. All groups share the work and meet behind it.
+void FragmentLowering::clear_rows(const PlacedRing& ring, const PlacedCopy& copy, Body& out) {
+  const Val extent = lanes::cast(Ty::kI32, index_.number(program_.node(copy.load).shape[0], out));
+  const Val thread = lanes::cast(Ty::kI32, lanes::special(lanes::Special::kTid)) - 128;
+  const int rows_at_once = 16 * placed_.groups;  // eight threads a row of 128 bytes
+  const std::string row = index_.unique("short_row");
+  const Val slot = lanes::shared("ring_" + ring.name) +
+                   u32(reg_i32(ring.name + "_at")) * ring.slot_bytes +
+                   ring.offset_in_slot(copy.load);
+  Body chunks;
+  for (int chunk = 0; chunk < copy.chunks(); ++chunk) {
+    lanes::Instr store;
+    store.ins = Ins::kStShared;
+    store.bytes = 16;
+    store.regs = {{"zeros", 0, 4}};
+    store.args = {slot + chunk * copy.chunk_bytes() +
+                  u32(reg_i32(row) * 128 + lanes::floor_mod(thread, 8) * 16)};
+    chunks.push_back(lanes::instr(std::move(store)));
+  }
+  Body body = {lanes::decl_array(Ty::kU32, "zeros", 4)};
+  for (int word = 0; word < 4; ++word)
+    body.push_back(lanes::assign("zeros", word, lanes::int_val(Ty::kU32, 0)));
+  body.push_back(lanes::for_(row, extent + lanes::floor_div(thread, 8), copy.rows, rows_at_once,
+                             std::move(chunks), lanes::Unroll::kNo, false));
+  body.push_back(op(Ins::kProxyFence));
+  constexpr int kClearBarrier = 9;  // named barriers 1.. are the groups' own
+  body.push_back(op(Ins::kNamedSync, {kClearBarrier}, 128 * placed_.groups));
+  out.push_back(lanes::if_(extent < copy.rows, std::move(body), {}, true));
+}
+
+void FragmentLowering::acquire(const Event& e, Body& out) {
+  const PlacedRing& ring = placed_.rings[static_cast<size_t>(e.ring)];
   const std::string next = ring.name + "_next";
   out.push_back(op(Ins::kBarWait,
                    {barrier("full_" + ring.name, reg_i32(next)), reg_i32(ring.name + "_phase")}));
   out.push_back(lanes::assign(ring.name + "_at", reg_i32(next)));
   advance(next, ring.name + "_phase", ring.depth, out);
+  for (const std::vector<PlacedCopy>& copies : ring.alternatives) {
+    const bool here = std::any_of(copies.begin(), copies.end(),
+                                  [&](const PlacedCopy& copy) { return copy.load == e.id; });
+    for (const PlacedCopy& copy : copies)
+      if (here && copy.clear_rows) clear_rows(ring, copy, out);
+  }
 }
 
 // n > 0: the slot of n steps ago, if there were as many; n < 0: the slots left after a loop, the
@@ -559,17 +598,38 @@ void FragmentLowering::release(const Event& e, Body& out) {
   out.push_back(lanes::if_(there, std::move(body), {}, true));
 }
 
+namespace {
+
+bool has_product(const ir::Program& program, const ir::Block& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](ValueId id) {
+    const Node& node = program.node(id);
+    return node.op == Op::kMma || has_product(program, node.block);
+  });
+}
+
+}  // namespace
+
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
                                                 const Schedule& schedule, std::string& scheduled) {
   GpuVariant variant;
   int count = 0;
   for (ValueId id : program.body.nodes) {
-    if (program.node(id).op != Op::kTiles) continue;
+    const Node& phase_node = program.node(id);
+    if (phase_node.op != Op::kTiles) continue;
+    const std::string phase = name + (count == 0 ? "" : "_" + std::to_string(count));
+    ++count;
+    // Phases without a product (plans, joins of splits) are small; strips run them.
+    if (!has_product(program, phase_node.block)) {
+      Strips strips(program, phase_node, schedule.gpu, false);
+      Result<lanes::Program> lanes = strips.lower(phase);
+      if (!lanes.ok()) return lanes.diag();
+      scheduled += strips.listing();
+      variant.phases.push_back(std::move(*lanes));
+      continue;
+    }
     Result<Placed> placed = place(program, schedule.gpu, id);
     if (!placed.ok()) return placed.diag();
     scheduled += placed->str(program);
-    const std::string phase = name + (count == 0 ? "" : "_" + std::to_string(count));
-    ++count;
     Result<lanes::Program> lanes = FragmentLowering(program, *placed, phase).run();
     if (!lanes.ok()) return lanes.diag();
     for (const lanes::TensorMapUse& map : lanes->maps)

@@ -57,7 +57,8 @@ class FragmentLowering {
   void when(const Event& e, Body& out);
   void fill(const Event& e, Body& out);
   void fill_copy(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
-  void acquire(const PlacedRing& ring, Body& out);
+  void acquire(const Event& e, Body& out);
+  void clear_rows(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
   void release(const Event& e, Body& out);
   void advance(const std::string& slot, const std::string& phase, int depth, Body& out);
   std::string map_for(const std::string& tensor, std::vector<int> box);

@@ -74,7 +74,8 @@ Val FragmentLowering::inside(const Node& node, const Pos& at, Body& out) {
   Val all;
   for (int axis = 0; axis < 2; ++axis) {
     const Expr& extent = node.shape[static_cast<size_t>(axis)];
-    if (extent.is_const() || (axis == 1 && !at.j.present())) continue;
+    const bool whole = axis == 0 ? extent.is_const(placed_.tile_rows) : extent.is_const();
+    if (whole || (axis == 1 && !at.j.present())) continue;
     const Val ok = coordinate(axis, at) < lanes::cast(Ty::kI32, index_.number(extent, out));
     all = all.present() ? all && ok : ok;
   }

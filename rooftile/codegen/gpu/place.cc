@@ -189,6 +189,8 @@ class Placer {
                     "[" + load.shape[0].str() + ", " + load.shape[1].str() + "]",
                     "extents bounded by tile parameters or by dims that the schedule fixes");
     copy.rows = static_cast<int>(*rows);
+    // Left operands fill whole instructions; rows that are too many are computed and dropped.
+    if (is_left_operand(load.id)) copy.rows = (copy.rows + 63) / 64 * 64;
     copy.columns = static_cast<int>(*columns);
     if (copy.rows > 256 || copy.rows % 8 != 0)
       return refuse(load, "rows of a copied tile come in eights, 256 at most",
@@ -237,10 +239,11 @@ class Placer {
       if (node.op != Op::kMma) continue;
       std::optional<int64_t> rows = static_bound(node.shape[0]);
       if (!rows) return refuse(node, "a product needs rows bounded when it is compiled");
-      if (placed_.tile_rows != 0 && placed_.tile_rows != *rows)
+      const int whole = static_cast<int>((*rows + 63) / 64 * 64);
+      if (placed_.tile_rows != 0 && placed_.tile_rows != whole)
         return refuse(node, "products of a phase have one number of rows", std::to_string(*rows),
                       std::to_string(placed_.tile_rows));
-      placed_.tile_rows = static_cast<int>(*rows);
+      placed_.tile_rows = whole;
     }
     const int share = plan_.share == gpu::Share::kRows ? placed_.groups : 1;
     if (placed_.tile_rows == 0 || placed_.tile_rows % (64 * share) != 0)
@@ -461,10 +464,21 @@ class Placer {
       if (dim.extent.kind() == ExprKind::kMin)
         for (const Expr& arm : dim.extent.args())
           if (arm.same_as(size - dim.begin)) return {};
+      if (axis == 0) {
+        clear_rows(load.id);
+        return {};
+      }
       return refuse(load, "a short tile must end where its tensor ends, so that zeros follow",
                     dim.extent.str(), "min(block, " + (size - dim.begin).str() + ")");
     }
     return {};
+  }
+
+  void clear_rows(ValueId load) {
+    for (PlacedRing& ring : placed_.rings)
+      for (std::vector<PlacedCopy>& copies : ring.alternatives)
+        for (PlacedCopy& copy : copies)
+          if (copy.load == load) copy.clear_rows = true;
   }
 
   // ---- sums that stay in the lanes
@@ -605,6 +619,16 @@ class Placer {
     return rings;
   }
 
+  // The load that `product` reads from `ring`; -1: none.
+  ValueId load_in(const Node& product, int ring) const {
+    for (int side = 0; side < 2; ++side) {
+      const ValueId load = source(product.operands[static_cast<size_t>(side)]);
+      int of = -1;
+      if (ring_of(load, &of) != nullptr && of == ring) return load;
+    }
+    return -1;
+  }
+
   // Slots of loads of this very block are acquired by the first product that reads them and given
   // back behind the last; others belong to an outer block.
   bool reads_in_block(const Node& product, int ring, const ir::Block& block) const {
@@ -645,7 +669,7 @@ class Placer::Sequence {
     Running running{product.id, {}};
     for (int ring : placer_.rings_read(product)) {
       if (!placer_.reads_in_block(product, ring, block_)) continue;
-      if (acquired_.insert(ring).second) acquire(ring);
+      if (acquired_.insert(ring).second) acquire(ring, placer_.load_in(product, ring));
       if (is_last_reader(product, ring)) running.rings.push_back(ring);
     }
     if (product.operands.size() == 3 &&
@@ -655,7 +679,9 @@ class Placer::Sequence {
     running_.push_back(std::move(running));
   }
 
-  void acquire(int ring) { out_.push_back({.kind = Event::kAcquire, .ring = ring}); }
+  void acquire(int ring, ValueId load) {
+    out_.push_back({.kind = Event::kAcquire, .ring = ring, .id = load});
+  }
 
   // Waits until `product` is over (no-op if it is known to be).
   void finish(ValueId product) {
@@ -722,7 +748,7 @@ Status Placer::compute_events(const ir::Block& block, std::vector<Event>& out) {
             return block_of_.at(user) != block_of_.at(id);
           });
           if (deeper) {
-            sequence.acquire(ring);
+            sequence.acquire(ring, id);
             held.push_back(ring);
           }
         } else if (value.home == Home::kScalar) {
@@ -806,7 +832,9 @@ Status Placer::sum_loop(const Node& loop, Event& event) {
     for (int ring : rings_read(node))
       if (std::find(rings.begin(), rings.end(), ring) == rings.end()) rings.push_back(ring);
   }
-  for (int ring : rings) event.body.push_back({.kind = Event::kAcquire, .ring = ring});
+  for (int ring : rings)
+    event.body.push_back(
+        {.kind = Event::kAcquire, .ring = ring, .id = load_in(*products[0], ring)});
   for (const Node* product : products)
     event.body.push_back({.kind = Event::kIssue, .id = product->id});
   // `in_flight` counts steps; a step starts as many groups as it has products.
@@ -835,6 +863,9 @@ Status Placer::late_loop(const Node& loop, const Node& late, Event& event) {
   const ValueId operand = late.operands[0];
   if (placed_.values[operand].home != Home::kOperand || late.operands.size() != 3)
     return refuse(late, "a late product sums and takes its left operand from registers");
+  for (int ring : late_rings)
+    if (placed_.rings[static_cast<size_t>(ring)].depth < 2)
+      return refuse(late, "a late product holds two slots of its ring", "1 slot", "2 or more");
   if (users_[late.id].size() != 1 || users_[late.id][0] != loop.id)
     return refuse(late, "the result of a late product is only carried");
 
@@ -849,7 +880,7 @@ Status Placer::late_loop(const Node& loop, const Node& late, Event& event) {
         started = true;
         for (int ring : rings_read(node))
           if (reads_in_block(node, ring, loop.block))
-            out.push_back({.kind = Event::kAcquire, .ring = ring});
+            out.push_back({.kind = Event::kAcquire, .ring = ring, .id = load_in(node, ring)});
         out.push_back({.kind = Event::kIssue, .id = id});
         if (with_late) out.push_back({.kind = Event::kIssue, .id = late.id});
         // The late product is behind it: its wait leaves that one running.
@@ -864,7 +895,8 @@ Status Placer::late_loop(const Node& loop, const Node& late, Event& event) {
         return refuse(node, "a loop with a late product has no stores and no inner loops");
       }
     }
-    for (int ring : late_rings) out.push_back({.kind = Event::kAcquire, .ring = ring});
+    for (int ring : late_rings)
+      out.push_back({.kind = Event::kAcquire, .ring = ring, .id = load_in(late, ring)});
     if (with_late) {
       out.push_back({.kind = Event::kWait, .n = 0});
       for (int ring : late_rings) out.push_back({.kind = Event::kRelease, .ring = ring});

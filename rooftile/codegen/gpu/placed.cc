@@ -58,7 +58,8 @@ class Printer {
       for (const PlacedCopy& copy : copies)
         out_ += " " + copy.label + "[" + std::to_string(copy.rows) + ", " +
                 std::to_string(copy.columns) + "]" +
-                (copy.shared_axis.empty() ? "" : " shared along " + copy.shared_axis);
+                (copy.shared_axis.empty() ? "" : " shared along " + copy.shared_axis) +
+                (copy.clear_rows ? ", short rows cleared" : "");
     }
     out_ += "\n";
   }

@@ -26,6 +26,9 @@ struct PlacedCopy {
   std::string label;
   int rows = 0, columns = 0;  // of the whole tile, in elements; columns are contiguous in memory
   int element_bytes = 2;
+  // Rows beyond a short tile are rows of the contraction and lie inside the tensor: whatever they
+  // hold must be zeroed before a product reads the slot.
+  bool clear_rows = false;
   gpu::Copy how;
   std::string shared_axis;  // parallel axis whose CTAs of a cluster share this copy; "": none
   int chunk_columns() const { return 128 / element_bytes; }
@@ -66,7 +69,7 @@ struct Event {
     kLoop,     // body once a step of loop `id`
     kWhen,     // body if the condition of `id` holds
     kFill,     // copying role: one slot of `ring`, alternative `n`
-    kAcquire,  // computing role: the slot of `ring` has arrived
+    kAcquire,  // computing role: the slot of `ring` has arrived; `id` is a load it holds
     kRelease,  // the oldest slot held of `ring` goes back
     kIssue,    // product `id` starts
     kWait,     // at most `n` products still run

@@ -116,7 +116,35 @@ int64_t capacity(const Config& config, const Env& dims) {
   return dims.at("S") * (config.flag("kv_layout") == kPaged ? dims.at("MP") : 1);
 }
 
-Schedule single_schedule(const Config&, const Env&, const TargetInfo&) {
+// Hopper: the query heads of a group are rows of one tensor-core product; what counts is how many
+// bytes of keys and values are on their way. Two CTAs a multiprocessor, three blocks ahead each.
+Schedule sm90_decode(const Env& dims) {
+  Schedule s;
+  s.name = "wgmma_64x64";
+  s.tile = {{"BN", 64}};
+  s.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+  s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 40, .runs = {"q"}},
+                 {.name = "mma", .groups = 1, .regs = 208, .runs = {"qk", "pv"}}};
+  s.gpu.ctas_per_sm = 2;
+  for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  s.gpu.rings = {
+      {.copies = {"q"}, .depth = 1}, {.copies = {"k"}, .depth = 3}, {.copies = {"v"}, .depth = 3}};
+  s.gpu.product["qk"] = {};
+  s.gpu.product["pv"] = {.a_registers = true};
+  s.gpu.loop["j"].late = "pv";
+  s.gpu.fast = {"p"};
+  return s;
+}
+
+// Tensor cores take 16-bit types and whole 128-byte rows of a dense cache.
+bool sm90_takes(const Config& config, const Env& dims) {
+  const int64_t D = dims.at("D"), Hkv = dims.at("Hkv");
+  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && Hkv > 0 &&
+         dims.at("Hq") / Hkv <= 64 && config.flag("kv_layout") == kDense;
+}
+
+Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu && sm90_takes(config, dims)) return sm90_decode(dims);
   Schedule s;
   s.name = "single";
   s.tile = {{"BN", 128}};
