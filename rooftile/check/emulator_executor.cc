@@ -58,6 +58,15 @@ Env integers(const ir::Program& program, const Views& views,
   return out;
 }
 
+// A grid of no CTAs is not launched.
+bool is_empty(const lanes::Program& phase, const Env& ints, int sms) {
+  Env sizes = ints;
+  sizes["SMS"] = sms;
+  for (const Expr& extent : {phase.grid_x, phase.grid_y, phase.grid_z})
+    if (evaluate(extent, sizes).value_or(1) == 0) return true;
+  return false;
+}
+
 class EmulatedKernel {
  public:
   EmulatedKernel(KernelSource source, uint64_t seed) : source_(std::move(source)), seed_(seed) {}
@@ -82,6 +91,7 @@ class EmulatedKernel {
     std::vector<HostTensor> workspaces;
     RT_RETURN_IF_ERROR(add_workspaces(ints, workspaces, launch));
     for (const lanes::Program& phase : variant->phases) {
+      if (is_empty(phase, ints, launch.sms)) continue;
       launch.seed = next_seed(seed_);
       RT_RETURN_IF_ERROR(emulate::run(phase, launch));
       for (const lanes::TensorUse& use : phase.tensors)  // what a phase left, the next may read

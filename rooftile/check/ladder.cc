@@ -45,9 +45,8 @@ Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options
   return items;
 }
 
-// What the cases will need; the ladder then finds it in the cache.
-void compile_ahead(const OpDef& op, const std::vector<Item>& items, const LadderOptions& options,
-                   const TargetInfo& target) {
+std::vector<KernelSource> sources_of(const OpDef& op, const std::vector<Item>& items,
+                                     const LadderOptions& options, const TargetInfo& target) {
   std::vector<KernelSource> sources;
   for (const Item& item : items)
     for (const KernelDef* kernel : item.kernels)
@@ -59,10 +58,18 @@ void compile_ahead(const OpDef& op, const std::vector<Item>& items, const Ladder
         auto source = generate(op, *kernel, item.call.config, item.call.dims, target, &schedule);
         if (source) sources.push_back(std::move(*source));
       }
-  compile_all(std::move(sources));
+  return sources;
 }
 
 }  // namespace
+
+Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options) {
+  auto target = target_named(options.target);
+  if (!target) return target.status();
+  auto items = items_of(op, options, *target);
+  if (!items) return items.status();
+  return sources_of(op, *items, options, *target);
+}
 
 bool in_set(const Case& test_case, std::string_view set) {
   return test_case.tagged(set) || (set == "full" && !test_case.tagged("large")) ||
@@ -79,7 +86,7 @@ Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
   auto executor = executor_for(options.target, first_seed);
   if (!executor) return executor.status();
   if (options.only.empty() && (*executor)->compiles())
-    compile_ahead(op, *items, options, *target);
+    compile_all(sources_of(op, *items, options, *target));  // found in the cache below
 
   Tally tally;
   const std::function<void(const CheckLine&)> count = [&](const CheckLine& line) {

@@ -21,6 +21,7 @@
 #include "rooftile/base/diag.h"
 #include "rooftile/check/compare.h"
 #include "rooftile/check/targets.h"
+#include "rooftile/compile/kernel.h"
 #include "rooftile/ops/op_def.h"
 
 namespace rooftile::check {
@@ -68,6 +69,9 @@ struct Tally {
 // for what is wrong with the request or the case list; failures are lines.
 Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
                          const std::function<void(const CheckLine&)>& sink);
+
+// The kernels that run_ladder compiles for these options, as far as they can be generated.
+Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options);
 
 bool in_set(const Case& test_case, std::string_view set);
 

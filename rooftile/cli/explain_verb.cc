@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rooftile/check/case_inputs.h"
+#include "rooftile/check/climb.h"
 #include "rooftile/check/targets.h"
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/output.h"
@@ -98,9 +99,8 @@ Result<int> run(const Options& options) {
   auto out = Output::open(options.json);
   if (!out) return out.status();
 
-  Schedule schedule =
-      (*kernel)->schedule ? (*kernel)->schedule(call->config, call->dims, *target) : Schedule{};
-  if (options.unfused) schedule.fuse = false;
+  const Schedule schedule = check::rung_schedule(
+      **kernel, *call, *target, options.unfused ? check::Rung::kVec : check::Rung::kKernel);
   auto algorithm = (*op)->build(**kernel, call->config);
   if (!algorithm) return algorithm.status();
   std::vector<Stage> stages = {{"tile", ir::print(*algorithm)}};
@@ -159,8 +159,7 @@ void add_explain(CLI::App& app, Action& action) {
   verb->add_option("--target", options->target, "what to generate for")
       ->check(CLI::IsMember(check::target_names()))
       ->capture_default_str();
-  verb->add_flag("--unfused", options->unfused,
-                 "with one loop nest a value, as rung 2 of the ladder");
+  verb->add_flag("--unfused", options->unfused, "with the plainest schedule, as rung 2 of the ladder");
   verb->add_option("--json", options->json, kJsonHelp);
   verb->callback([options, &action] { action = [options] { return run(*options); }; });
 }

@@ -82,9 +82,9 @@ Result<const CublasLt*> CublasLt::open() {
       }
       auto* opened = new CublasLt;  // lives as long as the process, as the library does
       bool complete = true;
-#define RT_BIND(field, result, parameters)                                   \
-  opened->api_.field =                                                       \
-      reinterpret_cast<result(*) parameters>(dlsym(library, "cublasLt" #field)); \
+#define RT_BIND(field, result, parameters)                                               \
+  opened->api_.field =                                                                   \
+      reinterpret_cast<decltype(opened->api_.field)>(dlsym(library, "cublasLt" #field)); \
   complete = complete && opened->api_.field != nullptr;
       RT_CUBLASLT_ENTRY_POINTS(RT_BIND)
 #undef RT_BIND
