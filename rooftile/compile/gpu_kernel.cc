@@ -315,7 +315,7 @@ Status carry_gpu(const KernelSource& source, const std::string& dir) {
     const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
     Result<CachedCubin> cubin = cache->carry_to(dir, text.text, cuda_options(phase), text.name);
     if (!cubin.ok()) return cubin.diag();
-    RT_RETURN_IF_ERROR(shipped_ok(cubin->binary.report));
+    RT_RETURN_IF_ERROR(shipped_ok(cubin->binary.report, text.name));
   }
   return carry_object(dir, source.launcher_text, cpu_flags(TargetInfo{}), kLauncherTarget).status();
 }

@@ -99,7 +99,7 @@ TEST(CeilingKernels, CompileWithoutSpillsOrSerialisedProducts) {
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.diag().message;
   auto binary = (*nvrtc)->compile(ceiling_kernels_text(), {}, "ceilings");
   ASSERT_TRUE(binary.ok()) << binary.diag().str();
-  const Status shipped = shipped_ok(binary->report);
+  const Status shipped = shipped_ok(binary->report, "ceilings");
   EXPECT_TRUE(shipped.ok()) << shipped.str();
   for (const DevicePeakKernel& kernel : device_peak_kernels())
     EXPECT_NE(binary->ptx.find(".entry " + kernel.symbol + "("), std::string::npos)
