@@ -73,9 +73,8 @@ void Machine::issue_product(const At& at) {
                     .lane = lane};
     return cell.ul[0];
   };
-  const bool absent_a = from_registers && at.code.args.size() == 2;
   const uint64_t desc_a = from_registers ? 0 : descriptor(1);
-  const uint64_t desc_b = descriptor(absent_a ? 1 : 2);
+  const uint64_t desc_b = descriptor(from_registers ? 1 : 2);
 
   const uint32_t seq = ++warp.products_issued;
   const int accumulators = at.code.reg_starts[1];

@@ -2,6 +2,7 @@
 // A whole wgmma kernel in the emulator: right numbers and no report, under many schedules.
 #include <gtest/gtest.h>
 
+#include "rooftile/emulate/testing/cluster_gemm.h"
 #include "rooftile/emulate/testing/gemm_run.h"
 #include "rooftile/lanes/testing/wgmma_gemm.h"
 
@@ -34,6 +35,20 @@ TEST(EmulateGemm, WidthsAndDepths) {
     EXPECT_EQ(gemm.wrong(), 0) << "bn " << bn;
     EXPECT_EQ(stats.ctas, 2);
     EXPECT_EQ(stats.products, 2 * 4 * ((k + 63) / 64));
+  }
+}
+
+TEST(EmulateGemm, ClustersThatShareTheirLoads) {
+  const Result<lanes::Program> program = testing::cluster_gemm();
+  ASSERT_TRUE(program.ok()) << program.diag().str();
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    // Five tiles for one or two clusters, with edges on every side.
+    GemmCase gemm(258, 200, seed % 2 == 0 ? 328 : 56, seed);
+    Launch launch = gemm.launch(seed);
+    launch.sms = 1 + static_cast<int>(seed % 3);
+    const Status status = run(*program, launch);
+    ASSERT_TRUE(status.ok()) << status.str();
+    EXPECT_EQ(gemm.wrong(), 0) << "seed " << seed;
   }
 }
 

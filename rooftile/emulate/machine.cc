@@ -207,7 +207,6 @@ bool Machine::advance_strand(Warp& warp, size_t index, int& budget) {
 void Machine::finish_warp(Warp& warp) {
   std::erase(runnable_, &warp);
   Cta& cta = *warp.cta;
-  cta.free_registers += warp.registers_a_thread * kLanes;
   --cta.cluster->running;
   cluster_complete_if_due(*cta.cluster);
   if (--cta.running > 0) return;

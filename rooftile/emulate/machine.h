@@ -129,8 +129,8 @@ struct Cta {
   std::map<int, NamedBarrier> named;
   std::vector<std::unique_ptr<Warp>> warps;
   std::vector<Warpgroup> groups;
-  int running = 0;  // warps
-  int free_registers = 0;
+  int running = 0;         // warps
+  int free_registers = 0;  // those of ended warps do not come back
 };
 
 // An asynchronous copy, in pieces that land one by one.

@@ -92,6 +92,7 @@ Result<check::Comparison> EmulatedCase::run(const codegen::GpuVariant& variant, 
   bool first = true;
   for (const lanes::Program& phase : variant.phases) {
     Env env = launch.ints;
+    env["SMS"] = launch.sms;
     for (const lanes::TensorUse& use : phase.tensors) {
       if (!use.workspace || memory.count(use.name) != 0) continue;
       std::vector<int64_t> shape;

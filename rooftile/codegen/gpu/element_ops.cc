@@ -296,6 +296,21 @@ Val unpack_element(DType dtype, const std::string& raw, int width, int i, const 
   }
 }
 
+namespace {
+
+// What an element was before a cast to the type that `pack` rounds to: packing rounds it again, to
+// the same value.
+Val before_rounding(Fn pack, const Val& element) {
+  const Fn widen = pack == Fn::kPackBf16 ? Fn::kLowBf16 : Fn::kLowF16;
+  if (element->kind != lanes::ValKind::kFn || element->fn != widen) return element;
+  const Val& packed = element->args[0];
+  const bool cast = packed->kind == lanes::ValKind::kFn && packed->fn == pack &&
+                    packed->args[1]->kind == lanes::ValKind::kFloat;
+  return cast ? packed->args[0] : element;
+}
+
+}  // namespace
+
 Val pack_elements(DType dtype, const std::vector<Val>& elements, int width, int word) {
   if (width == 1) {
     const Val& element = elements[0];
@@ -309,9 +324,11 @@ Val pack_elements(DType dtype, const std::vector<Val>& elements, int width, int 
   const int per_word = 32 / bits;
   const auto first = static_cast<size_t>(word * per_word);
   if (per_word == 1) return elements[first];
-  if (dtype == DType::kBf16)
-    return lanes::fn(Fn::kPackBf16, {elements[first], elements[first + 1]});
-  if (dtype == DType::kF16) return lanes::fn(Fn::kPackF16, {elements[first], elements[first + 1]});
+  if (dtype == DType::kBf16 || dtype == DType::kF16) {
+    const Fn pack = dtype == DType::kBf16 ? Fn::kPackBf16 : Fn::kPackF16;
+    return lanes::fn(
+        pack, {before_rounding(pack, elements[first]), before_rounding(pack, elements[first + 1])});
+  }
   Val packed = bits_of(dtype, elements[first]);
   for (int k = 1; k < per_word; ++k)
     packed = lanes::fn(

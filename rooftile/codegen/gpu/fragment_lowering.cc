@@ -118,7 +118,8 @@ void FragmentLowering::declare_interface() {
     use.written = tensor.role != ir::Role::kIn;
     use.read = tensor.role != ir::Role::kOut;
     use.workspace = tensor.role == ir::Role::kWorkspace;
-    use.align_bytes = std::max(tensor.align_bytes, size_bytes(tensor.dtype));
+    // Workspaces are compact: their strides are whatever the extents make them.
+    use.align_bytes = std::max(use.workspace ? 1 : tensor.align_bytes, size_bytes(tensor.dtype));
     out_.tensors.push_back(std::move(use));
   }
   std::set<std::string> dims;
@@ -607,6 +608,13 @@ bool has_product(const ir::Program& program, const ir::Block& block) {
   });
 }
 
+// A tensor map needs aligned data and rows, and no extent of 0.
+void need_map(const ir::Program& program, const std::string& tensor, GpuNeeds& needs) {
+  needs.aligned.push_back(tensor);
+  for (const Expr& extent : program.tensor(tensor)->shape)
+    if (!extent.is_const()) needs.conditions.push_back(extent >= Expr(1));
+}
+
 }  // namespace
 
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
@@ -635,7 +643,7 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
     for (const lanes::TensorMapUse& map : lanes->maps)
       if (std::find(variant.needs.aligned.begin(), variant.needs.aligned.end(), map.tensor) ==
           variant.needs.aligned.end())
-        variant.needs.aligned.push_back(map.tensor);
+        need_map(program, map.tensor, variant.needs);
     variant.phases.push_back(std::move(*lanes));
   }
   variant.needs.align_bytes = 16;

@@ -158,8 +158,7 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
                         .bytes = int64_t{placed_.groups} * how.staging_buffers * kChunkBytes,
                         .align = 1024});
   }
-  const std::string chunk_reg = index_.unique("chunk");
-  if (how.staging_buffers > 1) out.push_back(lanes::decl(Ty::kI32, chunk_reg, 0));
+  const std::string chunk_reg = "chunk_" + node.name;
   const Val leader =
       lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && lanes::equal(reg_i32("lane"), 0);
   const Val lane = reg_i32("lane"), mb = reg_i32("mb"), c = reg_i32("c"), w = reg_i32("w");

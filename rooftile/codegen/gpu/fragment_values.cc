@@ -60,6 +60,9 @@ void FragmentLowering::declare_registers(Body& out) {
         break;
     }
   }
+  // Which staging buffer is next: buffers go round over all tiles, as the copies that read them do.
+  for (const auto& [label, copy] : placed_.plan.copy)
+    if (copy.staging_buffers > 1) out.push_back(lanes::decl(Ty::kI32, "chunk_" + label, 0));
 }
 
 // Row or column of an element inside its tile.
@@ -74,7 +77,8 @@ Val FragmentLowering::inside(const Node& node, const Pos& at, Body& out) {
   Val all;
   for (int axis = 0; axis < 2; ++axis) {
     const Expr& extent = node.shape[static_cast<size_t>(axis)];
-    const bool whole = axis == 0 ? extent.is_const(placed_.tile_rows) : extent.is_const();
+    const bool whole =
+        axis == 0 ? extent.is_const(placed_.tile_rows) || extent.is_const(1) : extent.is_const();
     if (whole || (axis == 1 && !at.j.present())) continue;
     const Val ok = coordinate(axis, at) < lanes::cast(Ty::kI32, index_.number(extent, out));
     all = all.present() ? all && ok : ok;

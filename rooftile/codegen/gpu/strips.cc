@@ -166,7 +166,9 @@ lanes::Program Strips::interface(const std::string& name) const {
     use.written = written.count(t.name) != 0;
     use.workspace = t.role == ir::Role::kWorkspace;
     use.align_bytes =
-        std::max({1, t.align_bytes, size_bytes(t.dtype), aligned ? needs_.align_bytes : 1});
+        // Workspaces are compact: their strides are whatever the extents make them.
+        std::max({1, t.role == ir::Role::kWorkspace ? 1 : t.align_bytes, size_bytes(t.dtype),
+                  aligned ? needs_.align_bytes : 1});
     p.tensors.push_back(use);
     // A tensor of rank r has r strides; the innermost is 1 where the contract says so.
     for (size_t d = 0; d < t.shape.size(); ++d)

@@ -11,6 +11,7 @@
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -144,7 +145,15 @@ bool sm90_takes(const Config& config, const Env& dims) {
 }
 
 Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  if (target.gpu && sm90_takes(config, dims)) return sm90_decode(dims);
+  if (target.gpu) {
+    Schedule by_fma = sm90_fma_attention(1, dims.at("D"));
+    by_fma.tile.erase("BM");
+    by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+    if (!sm90_takes(config, dims)) return by_fma;
+    Schedule s = sm90_decode(dims);
+    s.otherwise = {by_fma};
+    return s;
+  }
   Schedule s;
   s.name = "single";
   s.tile = {{"BN", 128}};
@@ -152,14 +161,17 @@ Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo
   return s;
 }
 
-// Four tiles a thread, as long as a split keeps two blocks of keys.
+// Four tiles a CPU thread, as long as a split keeps two blocks of keys.
 Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule s = single_schedule(config, dims, target);
   s.name = "split";
   const int64_t tiles = std::max<int64_t>(dims.at("B") * dims.at("Hkv"), 1);
-  const int64_t wanted = (4 * target.threads + tiles - 1) / tiles;
+  // A GPU runs two tiles a multiprocessor at once.
+  const int64_t workers = target.gpu ? 2 * target.multiprocessors : 4 * target.threads;
+  const int64_t wanted = (workers + tiles - 1) / tiles;
   const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
   s.tile["SPLITS"] = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = s.tile["SPLITS"];
   return s;
 }
 

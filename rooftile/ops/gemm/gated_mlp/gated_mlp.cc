@@ -9,6 +9,7 @@
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 namespace {
@@ -40,12 +41,14 @@ void gated_mlp_tiles(Kernel& k, const Config& config) {
 const std::vector<std::string> kWeights = {"w_gate", "w_up"};
 
 Schedule small_m(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90_fma_product(dims.at("M"), dims.at("I"), 2);
   return small_m_schedule(dims, dims.at("I"), config.dtype("x"), config.flag("packed_b") != 0,
                           kWeights, target);
 }
 
 // Two sums a block: half the width of a plain product keeps them in the same cache.
 Schedule large_m(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90_fma_product(dims.at("M"), dims.at("I"), 2);
   Schedule s = large_m_schedule(dims, dims.at("I"), config.dtype("x"), config.flag("packed_b") != 0,
                                 kWeights, target);
   s.tile["BN"] = std::max<int64_t>(s.tile["BN"] / 2 / 32 * 32, 32);

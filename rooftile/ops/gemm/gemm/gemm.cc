@@ -7,6 +7,7 @@
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
 #include "rooftile/ops/gemm/gemm_sm90.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -31,7 +32,10 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
                                                              .result = config.dtype("d"),
                                                              .b_is_kn = config.flag("layout") == 1},
                                                             target);
-  return tensor_cores.value_or(Schedule{});
+  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
+  if (!tensor_cores) return by_fma;
+  tensor_cores->otherwise = {by_fma};
+  return *tensor_cores;
 }
 
 Schedule small_m(const Config& config, const Env& dims, const TargetInfo& target) {

@@ -5,6 +5,7 @@
 // stride is 0.
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -26,6 +27,7 @@ void gemm_batched_tiles(dsl::Kernel& k, const Config& config) {
 // Products of a batch are shared among the threads, so each may be one block wide. B is packed
 // where it is used: there is no phase before that could know which products share it.
 Schedule batched_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90_fma_product(dims.at("M"), dims.at("N"));
   const DType dtype = config.dtype("a");
   Schedule s = is_small_m(dims) ? small_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target)
                                 : large_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target);
