@@ -35,6 +35,11 @@ std::string activation_of(const OpDef& op, const Config& config) {
   return "none";
 }
 
+double attr_of(const RefCall& call, const char* attr) {
+  const auto at = call.attrs.find(attr);
+  return at == call.attrs.end() ? 1 : at->second;
+}
+
 const void* data_of(const TensorSet& set, const char* tensor) {
   const auto at = set.find(tensor);
   return at == set.end() ? nullptr : at->second.data;
@@ -105,13 +110,18 @@ Result<MatmulShape> cublaslt_shape(const OpDef& op, const RefCall& call) {
   if (shape.batch * shape.m * shape.n * shape.k == 0) return refusal(op, "no empty products");
   if (std::max({shape.m, shape.n, shape.k, shape.batch}) > std::numeric_limits<int32_t>::max())
     return refusal(op, "sizes of 32 bits");
-  if (config.has("c") && activation != "none")
+  if (op.arg("c") != nullptr && config.has("c") && activation != "none")
     return refusal(op, "it adds the residual before the activation");
   if (bias && config.dtype("bias") != shape.result)
     return refusal(op, "a bias of the result's dtype only");
   const uint32_t epilogue = epilogue_of(activation, bias);
   if (epilogue == 0) return refusal(op, "no epilogue with " + activation);
   shape.epilogue = static_cast<cublaslt_abi::Epilogue>(epilogue);
+  if (size_bytes(shape.operands) == 1 && is_float(shape.operands)) {
+    shape.scales = op.arg("scale_a") != nullptr;
+    if (shape.operands != DType::kF8E4M3) return refusal(op, "not both operands f8e5m2");
+    if ((shape.m | shape.n | shape.k) % 16 != 0) return refusal(op, "f8 sizes in steps of 16");
+  }
   if (shape.operands != DType::kI8) return shape;
   if (shape.result == DType::kBf16) return refusal(op, "no bf16 result of i8 operands");
   if (epilogue != cublaslt_abi::kEpilogueNone) return refusal(op, "no epilogue for integers");
@@ -119,7 +129,7 @@ Result<MatmulShape> cublaslt_shape(const OpDef& op, const RefCall& call) {
     return value == static_cast<double>(static_cast<int32_t>(value));
   };
   if (shape.result == DType::kI32 &&
-      (!whole(call.attr("alpha")) || (config.has("c") && !whole(call.attr("beta")))))
+      (!whole(attr_of(call, "alpha")) || (config.has("c") && !whole(attr_of(call, "beta")))))
     return refusal(op, "whole factors only for an i32 result");
   return shape;
 }
@@ -163,9 +173,12 @@ Result<std::unique_ptr<DevicePeer>> cublaslt_gemm(const DevicePeerRequest& reque
                         .b = data_of(set, "b"),
                         .c = data_of(set, "c"),
                         .d = const_cast<void*>(data_of(set, "d")),
-                        .bias = data_of(set, "bias")});
-  auto matmul = Matmul::make(request.device, *shape, request.call.attr("alpha"),
-                             request.call.attr("beta"), operands.front(), kAlgorithms);
+                        .bias = data_of(set, "bias"),
+                        .a_scale = data_of(set, "scale_a"),
+                        .b_scale = data_of(set, "scale_b")});
+  auto matmul =
+      Matmul::make(request.device, *shape, attr_of(request.call, "alpha"),
+                   attr_of(request.call, "beta"), operands.front(), kAlgorithms);
   if (!matmul) return matmul.status();
   const std::string name = "cuBLASLt " + (*library)->version() + ", best of " +
                            std::to_string((*matmul)->num_algorithms());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt as the peer of gemm and gemm_batched.
+// cuBLASLt as the peer of gemm, gemm_batched and gemm_fp8.
 #pragma once
 
 #include "rooftile/bench/cuda/cublaslt.h"

@@ -35,6 +35,16 @@ TEST(CublasLtShape, FollowsTheCase) {
   EXPECT_FALSE(batched->b_is_kn);
 }
 
+TEST(CublasLtShape, BytesHaveScales) {
+  auto shape = shape_of_case("gemm_fp8", "M=16 N=32 K=64");
+  ASSERT_TRUE(shape.ok()) << shape.diag().str();
+  EXPECT_TRUE(shape->scales);
+  EXPECT_EQ(shape->operands, DType::kF8E4M3);
+  EXPECT_EQ(shape->result, DType::kBf16);
+  EXPECT_FALSE(shape_of_case("gemm_fp8", "M=16 N=32 K=63").ok());
+  EXPECT_FALSE(shape_of_case("gemm_fp8", "M=16 N=32 K=64 a=f8e5m2").ok());
+}
+
 TEST(CublasLtShape, RefusesWhatItWouldComputeOtherwise) {
   for (const auto& [text, why] : {
            std::pair("M=3 N=5 K=0", "empty"),

@@ -17,6 +17,7 @@ struct Entry {
 constexpr std::array kPeers = {
     Entry{"gemm", cublaslt_gemm},
     Entry{"gemm_batched", cublaslt_gemm},
+    Entry{"gemm_fp8", cublaslt_gemm},
 };
 
 }  // namespace
