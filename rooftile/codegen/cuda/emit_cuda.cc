@@ -251,7 +251,6 @@ class Emitter {
       case StmtKind::kFor:
         return loop(stmt);
       case StmtKind::kWhile:
-        line("#pragma unroll 1");
         return block("while (" + values_(stmt.value) + ")", stmt.body);
       case StmtKind::kComment:
         return comment(stmt.text);
