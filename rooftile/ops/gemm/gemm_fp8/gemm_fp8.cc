@@ -10,6 +10,7 @@
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_sm90.h"
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -51,6 +52,7 @@ Schedule gemm_fp8_schedule(const Config& config, const Env& dims, const TargetIn
                                       .result = config.dtype("d")},
                                      target);
     s.gpu.product["mm"].bytes = true;
+    s.otherwise = {sm90_fma_product(dims.at("M"), dims.at("N"))};
     return s;
   }
   Schedule s;
