@@ -317,6 +317,8 @@ Tq=512 Tk=512 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=512 Tk=512 Hq=14 Hkv=2 D=64 causal=1 scale=0.125 : llm
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
+Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 : large
+Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 causal=1 : large
 )");
   return op;
 }

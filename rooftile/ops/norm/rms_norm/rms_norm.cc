@@ -120,6 +120,7 @@ OpDef rms_norm() {
         T=16384 H=128 weight_plus_one=1 : llm
         T=257 H=1031 : full
         T=1000 H=5120 dtype=f16 : full
+        T=16384 H=8192 : large
       )");
 }
 
