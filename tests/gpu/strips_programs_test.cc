@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -48,7 +49,11 @@ ir::Program built(const Problem& problem) {
 
 class Subject {
  public:
-  explicit Subject(const Problem& problem) : program_(built(problem)), sizes_(problem.sizes) {
+  explicit Subject(const Problem& problem)
+      : Subject(built(problem), problem.sizes, problem.given) {}
+  Subject(ir::Program program, Env sizes,
+          const std::map<std::string, std::vector<double>>& given_values)
+      : program_(std::move(program)), sizes_(std::move(sizes)) {
     std::mt19937 random(7);
     std::uniform_real_distribution<double> uniform(-3, 3);
     for (const ir::TensorParam& t : program_.tensors) {
@@ -59,13 +64,12 @@ class Subject {
         array.shape.push_back(evaluate(extent, sizes_).value_or(0));
         count *= array.shape.back();
       }
-      const auto given = problem.given.find(t.name);
-      if (given != problem.given.end()) {
+      const auto given = given_values.find(t.name);
+      if (given != given_values.end())
         array.data = given->second;
-      } else {
+      else
         for (int64_t i = 0; i < count; ++i) array.data.push_back(uniform(random));
-        check::quantize(array, t.dtype);
-      }
+      check::quantize(array, t.dtype);
       tensors_[t.name] = array;
     }
     for (const ir::ScalarParam& s : program_.scalars)
@@ -187,6 +191,60 @@ INSTANTIATE_TEST_SUITE_P(All, StripsPrograms, ::testing::Range<size_t>(0, proble
                          [](const auto& test) {
                            return problems()[test.param].program + "_" + std::to_string(test.param);
                          });
+
+// Ties, both ends of every range, what is beyond them, NaN and infinities.
+std::vector<double> cast_values(DType from) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  if (is_float(from))
+    return {0.0,   -0.0,    0.5,   1.5,     2.5,      -2.5,  -0.5,         126.5, 127.5, 128.5,
+            254.5, 255.5,   300,   -129,    448,      463,   465,          57344, 61440, 65504,
+            65520, 1e-8,    -3e-5, 1 / 3.0, 16777217, 2e9,   3e9,          -3e9,  5e9,   1e19,
+            -1e19, 3.39e38, -1e38, 1e-40,   kInf,     -kInf, std::nan(""), 0.1,   7,     -7};
+  if (from == DType::kBool) return {0, 1};
+  std::vector<double> values = {0, 1, 2, 7, 100, 127};
+  const bool is_signed = from == DType::kI8 || from == DType::kI32 || from == DType::kI64;
+  if (is_signed) values.insert(values.end(), {-1, -2, -100, -128});
+  if (from != DType::kI8) values.insert(values.end(), {128, 200, 255});
+  if (size_bytes(from) >= 4) values.insert(values.end(), {256, 70000, 16777219, 2147483647});
+  if (from == DType::kU32) values.insert(values.end(), {2147483648.0, 4294967295.0});
+  if (from == DType::kI64) values.insert(values.end(), {4294967301.0, -5e12, 9007199254740991.0});
+  return values;
+}
+
+TEST(StripsElements, CastsRoundSaturateAndWrapAsTheInterpreterSays) {
+  int pairs = 0;
+  for (const DTypeInfo& from : kDTypes)
+    for (const DTypeInfo& to : kDTypes) {
+      if (from.dtype == to.dtype) continue;
+      SCOPED_TRACE(std::string(from.name) + " to " + std::string(to.name));
+      const Expr n = Expr::sym("n");
+      dsl::Kernel k(
+          ir::test::interface("casts", {ir::test::tensor("out", to.dtype, {n}, ir::Role::kOut),
+                                        ir::test::tensor("x", from.dtype, {n})}));
+      k.tiles({{"once", 1}}, [&](dsl::Index) {
+        k.store(k["out"](dsl::all), k.load(k["x"](dsl::all)).to(to.dtype));
+      });
+      Result<ir::Program> program = k.finish();
+      ASSERT_TRUE(program.ok()) << program.diag().str();
+      const std::vector<double> values = cast_values(from.dtype);
+      const Subject subject(*program, {{"n", static_cast<int64_t>(values.size())}},
+                            {{"x", values}});
+      const NdArray want = subject.expected().at("out");
+      std::string text;
+      auto variants = subject.lowered(32, 0, &text);
+      ASSERT_TRUE(variants.ok()) << variants.diag().str();
+      for (const GpuVariant& variant : *variants) {
+        if (!subject.meets(variant.needs)) continue;
+        ++pairs;
+        const NdArray got = subject.emulated(variant, 1).at("out");
+        for (size_t i = 0; i < values.size(); ++i)
+          EXPECT_TRUE(got.data[i] == want.data[i] ||
+                      (std::isnan(got.data[i]) && std::isnan(want.data[i])))
+              << values[i] << ": " << got.data[i] << ", not " << want.data[i];
+      }
+    }
+  EXPECT_GE(pairs, 110);
+}
 
 Schedule strips_of(int threads) {
   Schedule schedule;
