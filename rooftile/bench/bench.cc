@@ -211,7 +211,7 @@ std::vector<KernelSource> bench_sources(const std::vector<std::pair<const OpDef*
   std::vector<KernelSource> sources;
   const TargetInfo& target = options.device == "cuda" ? sm90_target() : host_target();
   for (const auto& [op, test_case] : cases) {
-    auto call = check::resolve_case(*op, test_case);
+    auto call = check::resolve_case(*op, check::for_target(*op, test_case, target));
     if (!call) continue;
     auto kernel = choose_kernel(*op, *call, options.kernel);
     if (!kernel) continue;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/climb.h"
 #include "rooftile/check/compile_all.h"
@@ -16,18 +18,22 @@ constexpr double kReferenceFlopsPerSecond = 5e8;
 
 // A case of the set, resolved.
 struct Item {
-  const Case* test_case;
+  Case test_case;
   RefCall call;
   std::vector<const KernelDef*> kernels;  // those that apply
 };
 
-Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options) {
+Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options,
+                                   const TargetInfo& target) {
   std::vector<Item> items;
-  for (const Case& test_case : op.case_list) {
-    if (options.only.empty() && !in_set(test_case, options.set)) continue;
+  std::set<std::string> seen;  // on a target that lacks a flag, two cases may be the same
+  for (const Case& listed : op.case_list) {
+    if (options.only.empty() && !in_set(listed, options.set)) continue;
+    const Case test_case = for_target(op, listed, target);
+    if (!seen.insert(test_case.text).second) continue;
     auto call = resolve_case(op, test_case);
     if (!call) return call.status();
-    Item item{&test_case, std::move(*call), {}};
+    Item item{test_case, std::move(*call), {}};
     for (const KernelDef& kernel : op.kernels)
       if (!kernel.applies || kernel.applies(item.call.config, item.call.dims))
         item.kernels.push_back(&kernel);
@@ -60,7 +66,7 @@ std::vector<KernelSource> sources_of(const OpDef& op, const std::vector<Item>& i
 Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options) {
   auto target = target_named(options.target);
   if (!target) return target.status();
-  auto items = items_of(op, options);
+  auto items = items_of(op, options, *target);
   if (!items) return items.status();
   return sources_of(op, *items, options, *target);
 }
@@ -74,7 +80,7 @@ Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
                          const std::function<void(const CheckLine&)>& sink) {
   auto target = target_named(options.target);
   if (!target) return target.status();
-  auto items = items_of(op, options);
+  auto items = items_of(op, options, *target);
   if (!items) return items.status();
   const uint64_t first_seed = options.seed.value_or(fresh_seed());
   auto executor = executor_for(options.target, first_seed);
@@ -90,7 +96,7 @@ Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
   for (const Item& item : *items) {
     std::vector<Climb> climbs;
     for (const KernelDef* kernel : item.kernels) {
-      Climb climb(op, *kernel, *item.test_case, item.call.config, options, *target, **executor,
+      Climb climb(op, *kernel, item.test_case, item.call.config, options, *target, **executor,
                   count);
       if (climb.wanted()) climbs.push_back(climb);
     }

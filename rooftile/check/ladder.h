@@ -30,8 +30,7 @@ enum class Rung : uint8_t { kInterp = 1, kVec = 2, kKernel = 3, kFused = 4 };
 std::string_view rung_name(Rung rung);
 
 struct LadderOptions {
-  std::string set = "smoke";     // smoke, ci (smoke too), llm, full (all of these); large: what
-                                 // a GPU needs to show its peak
+  std::string set = "smoke";     // smoke, ci (smoke too), llm, full (all of these), large
   std::string target = "cpu";    // see targets.h
   std::optional<Rung> rung;      // default: all
   std::optional<uint64_t> seed;  // default: fresh

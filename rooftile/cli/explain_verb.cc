@@ -89,9 +89,10 @@ Result<int> run(const Options& options) {
   if (!op) return op.status();
   auto target = check::target_named(options.target);
   if (!target) return target.status();
-  auto test_case = case_of(options, **op);
-  if (!test_case) return test_case.status();
-  auto call = check::resolve_case(**op, *test_case);
+  auto written = case_of(options, **op);
+  if (!written) return written.status();
+  const Case test_case = check::for_target(**op, *written, *target);
+  auto call = check::resolve_case(**op, test_case);
   if (!call) return call.status();
   auto kernel = kernel_of(**op, *call, options.kernel);
   if (!kernel) return kernel.status();
@@ -112,14 +113,14 @@ Result<int> run(const Options& options) {
     stages.push_back({"host", source->launcher_text});
   }
   const std::string what =
-      fmt::format("{} {} for {}", (*op)->name, (*kernel)->name, test_case->text);
+      fmt::format("{} {} for {}", (*op)->name, (*kernel)->name, test_case.text);
   out->text(fmt::format("// {}\n// schedule: {}", what, schedule.str()));
   for (const Stage& stage : stages) {
     if (!options.stage.empty() && stage.name != options.stage) continue;
     out->json_line(
         nlohmann::ordered_json({{"op", (*op)->name},
                                 {"kernel", (*kernel)->name},
-                                {"case", test_case->text},
+                                {"case", test_case.text},
                                 {"target", options.target},
                                 {"schedule", schedule.str()},
                                 {"stage", stage.name},

@@ -160,7 +160,7 @@ Result<Stage> prepare(const OpCall& call, std::shared_ptr<Buffer> input,
   auto test_case = check::parse_case(call.text());
   if (!test_case) return test_case.status();
   const TargetInfo& target = device != nullptr ? sm90_target() : host_target();
-  auto resolved = check::resolve_case(*op, *test_case);
+  auto resolved = check::resolve_case(*op, check::for_target(*op, *test_case, target));
   if (!resolved) return resolved.status();
   Stage stage;
   auto kernel = compile_call(*op, call, *resolved, target);

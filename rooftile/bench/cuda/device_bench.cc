@@ -36,7 +36,7 @@ class DeviceBench {
   DeviceBench(const OpDef& op, const Case& test_case, const BenchOptions& options,
               const cuda::Device& device, cuda::Stream stream)
       : op_(op),
-        case_(test_case),
+        case_(check::for_target(op, test_case, sm90_target())),
         options_(options),
         device_(device),
         stream_(std::move(stream)) {}
@@ -192,7 +192,7 @@ class DeviceBench {
   }
 
   const OpDef& op_;
-  const Case& case_;
+  const Case case_;
   const BenchOptions& options_;
   const cuda::Device& device_;
   cuda::Stream stream_;

@@ -145,7 +145,7 @@ OpDef gated_mlp() {
            .doc = "weights of the gate, which the activation acts on"})
       .in({.name = "w_up", .shape = {I, K}, .same_dtype_as = "x", .doc = "weights of the factor"})
       .choice("activation", {"silu", "gelu", "gelu_tanh"}, "gating function")
-      .flag("packed_b", false, "both weights were packed beforehand for this machine")
+      .cpu_flag("packed_b", false, "both weights were packed beforehand for this machine")
       .source("Shazeer 2020, GLU Variants Improve Transformer, arXiv:2002.05202")
       .reference(gated_mlp_ref)
       .replaces({"gemm", "silu_and_mul"}, unfused)
