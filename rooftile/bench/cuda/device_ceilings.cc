@@ -81,9 +81,9 @@ class Calibration {
                          std::vector<uint64_t> arguments) {
     auto kernel = ceiling_kernel(device_, symbol, config.dynamic_smem_bytes);
     if (!kernel) return kernel.status();
-    auto race = device_race(device_, stream_.get(),
-                            {launcher(device_, **kernel, config, std::move(arguments))},
-                            best_of(kSamples));
+    auto race =
+        device_race(device_, stream_.get(),
+                    {launcher(device_, **kernel, config, std::move(arguments))}, best_of(kSamples));
     if (!race) return race.status();
     return race->timings[0].quantile(0);
   }
@@ -116,12 +116,13 @@ class Calibration {
     auto read = best_us("rt_read", config,
                         {address(memory_), static_cast<uint64_t>(bytes), address(memory_)});
     if (!read) return read.status();
-    auto copy = best_us("rt_copy", config, {address(memory_, bytes), address(memory_),
-                                            static_cast<uint64_t>(bytes)});
+    auto copy = best_us("rt_copy", config,
+                        {address(memory_, bytes), address(memory_), static_cast<uint64_t>(bytes)});
     if (!copy) return copy.status();
     auto* first = static_cast<std::byte*>(memory_.data());
     auto driver = device_race(device_, stream_.get(),
-                              {{"driver", [&](size_t) {
+                              {{"driver",
+                                [&](size_t) {
                                   return cuda::copy_on_device(device_, first + bytes, first, bytes,
                                                               stream_.get());
                                 }}},
@@ -144,8 +145,7 @@ Result<Ceilings> measure(const cuda::Device& device) {
   auto memory = cuda::DeviceBuffer::allocate(device, 2 * kStreamBytes);
   if (!memory) return memory.status();
   // Zeros would be moved and multiplied with less power, hence faster, than numbers are.
-  RT_RETURN_IF_ERROR(
-      cuda::fill(device, memory->data(), 0x5a, memory->bytes(), stream->get()));
+  RT_RETURN_IF_ERROR(cuda::fill(device, memory->data(), 0x5a, memory->bytes(), stream->get()));
   return Calibration(device, std::move(*stream), std::move(*memory)).measure();
 }
 
