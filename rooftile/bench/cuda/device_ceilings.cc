@@ -22,7 +22,7 @@ namespace {
 constexpr int kVersion = 1;
 constexpr int64_t kStreamBytes = int64_t{2} << 30;  // of 50 MB of L2
 constexpr int kSamples = 9;
-constexpr double kPeakSampleUs = 5000;  // long enough for the clock to settle under load
+constexpr double kPeakSampleUs = 5000;
 constexpr uint32_t kBlocksPerSm = 4;    // of a stream: 2048 threads
 
 DeviceRaceOptions best_of(int samples) {
@@ -88,7 +88,7 @@ class Calibration {
     return race->timings[0].quantile(0);
   }
 
-  // Sustained, not the best moment: a kernel under load runs at the clock that power allows.
+  // The best of several samples: a ceiling is what the device can do undisturbed.
   Result<Peak> measure_peak(const DevicePeakKernel& kernel) {
     const cuda::LaunchConfig config = {
         .grid = {static_cast<uint32_t>(device_.info().num_sms), 1, 1},
