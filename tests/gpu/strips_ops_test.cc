@@ -3,15 +3,14 @@
 // variants, two layouts, other seeds of the thread schedule each time.
 #include <gtest/gtest.h>
 
+#include "rooftile/compile/target.h"
 #include "tests/gpu/emulated_call.h"
 
 namespace rooftile {
 namespace {
 
 Schedule schedule_of(const KernelDef& kernel, const Config& config, const Env& dims) {
-  TargetInfo target;
-  target.name = "sm90";
-  return kernel.schedule(config, dims, target);
+  return kernel.schedule(config, dims, sm90_target());
 }
 
 class StripsOps : public ::testing::TestWithParam<std::string> {};
