@@ -22,9 +22,9 @@ TEST_P(StripsOps, SmokeCasesMatchTheReference) {
       const RefCall& call = emulated->call();
       if (kernel.applies && !kernel.applies(call.config, call.dims)) continue;
       SCOPED_TRACE(kernel.name);
-      std::vector<Schedule> schedules = {kernel.schedule(call.config, call.dims, sm90_target())};
-      schedules.insert(schedules.end(), schedules[0].otherwise.begin(),
-                       schedules[0].otherwise.end());
+      const Schedule first = kernel.schedule(call.config, call.dims, sm90_target());
+      std::vector<Schedule> schedules = first.otherwise;
+      schedules.insert(schedules.begin(), first);
       for (const Schedule& schedule : schedules) {
         if (!schedule.gpu.roles.empty()) continue;  // fragments
         SCOPED_TRACE(schedule.str());
