@@ -23,7 +23,7 @@ constexpr int kVersion = 1;
 constexpr int64_t kStreamBytes = int64_t{2} << 30;  // of 50 MB of L2
 constexpr int kSamples = 9;
 constexpr double kPeakSampleUs = 5000;
-constexpr uint32_t kBlocksPerSm = 4;    // of a stream: 2048 threads
+constexpr uint32_t kBlocksPerSm = 4;  // of a stream: 2048 threads
 
 DeviceRaceOptions best_of(int samples) {
   DeviceRaceOptions options;
