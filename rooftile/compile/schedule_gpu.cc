@@ -31,6 +31,7 @@ std::string text_of(const Copy& copy) {
 std::string text_of(const Product& product) {
   std::string out = product.unit == Unit::kWgmma ? "wgmma" : "fma";
   if (product.a_registers) out += "+a_registers";
+  if (product.bytes) out += "+bytes";
   return out + "+in_flight" + std::to_string(product.in_flight);
 }
 
@@ -58,7 +59,7 @@ std::string Plan::str() const {
         std::to_string(strips.vector_bytes) + " bytes, " + std::to_string(strips.held_vectors) +
         " held)");
   for (const auto& [name, loop_of] : loop)
-    if (!loop_of.shift.empty()) add("shift(" + name + ":" + loop_of.shift + ")");
+    if (!loop_of.late.empty()) add("late(" + name + ":" + loop_of.late + ")");
   for (const Turns& turn : turns) add("turns(" + turn.loop + ")");
   if (!fast.empty()) add("fast(" + joined(fast) + ")");
   if (dependent_launch) add("dependent_launch");

@@ -70,7 +70,8 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-// One slot holds one step of all the copies, on one barrier.
+// One slot holds one step of all the copies, on one barrier. Copies of one shape that different
+// loops make in turn share a ring as alternatives: "k_left|k|k_right".
 struct Ring {
   Labels copies;
   int depth = 2;
@@ -84,7 +85,10 @@ enum class Unit : uint8_t { kWgmma, kFma };
 struct Product {
   Unit unit = Unit::kWgmma;
   bool a_registers = false;  // the left operand is a value in registers, not a copy
-  int in_flight = 1;         // groups still running when a slot of its operands is given back
+  // Operands that were widened from 8-bit floats are multiplied as the bytes they were. Exact
+  // products, but tensor cores keep 14 bits of the running sum of 8-bit ones.
+  bool bytes = false;
+  int in_flight = 1;  // groups still running when a slot of its operands is given back
   bool operator==(const Product&) const = default;
 };
 
@@ -101,7 +105,7 @@ struct Strips {
 // ---- when ---------------------------------------------------------------------------------------
 
 struct Loop {
-  std::string shift;  // this product is issued one step ahead of the rest of the body
+  std::string late;  // this product runs one step late, right behind the first one of the next step
   bool operator==(const Loop&) const = default;
 };
 

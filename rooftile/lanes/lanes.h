@@ -256,7 +256,10 @@ struct TensorUse {
   std::vector<Expr> shape;
   bool written = false, read = false;
   bool workspace = false;  // allocated by the launcher
-  int align_bytes = 1;     // of the data and of every stride but the innermost, by contract
+  // No other argument overlaps it, by contract: while only read, it may go through the read-only
+  // cache, which does not see the writes of others.
+  bool unaliased = false;
+  int align_bytes = 1;  // of the data and of every stride but the innermost, by contract
 };
 struct ScalarUse {
   std::string name;

@@ -234,6 +234,13 @@ const Infix* infix(Fn f) {
   }
 }
 
+OperandPrecedence operand_precedence(const Infix& op) {
+  const bool obscure = (op.precedence >= 5 && op.precedence <= 7) || op.precedence == 11;
+  if (obscure) return {kUnaryPrecedence, kUnaryPrecedence};
+  if (op.precedence == 3) return {3, 5};  // a || (b && c), a || b || c
+  return {op.precedence, op.precedence + 1};
+}
+
 std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";

@@ -34,6 +34,12 @@ struct Infix {
 };
 inline constexpr int kUnaryPrecedence = 14;
 const Infix* infix(Fn f);  // nullptr: written as a call
+// What operands of `op` must bind as tightly as, left and right. Operands of shifts, bitwise
+// operators and || are always parenthesised: few know their precedence by heart.
+struct OperandPrecedence {
+  int left, right;
+};
+OperandPrecedence operand_precedence(const Infix& op);
 
 // A register of 8 bits or more as the low bits of `value`, by the type's width and sign.
 int64_t wrap(Ty type, int64_t value);

@@ -53,8 +53,9 @@ std::string fn_text(const ValNode& node, int outer) {
   }
   const Infix* op = infix(node.fn);
   if (op == nullptr) return call_text(node);
-  const std::string out = fmt::format("{} {} {}", text(node.args[0], op->precedence), op->symbol,
-                                      text(node.args[1], op->precedence + 1));
+  const OperandPrecedence inner = operand_precedence(*op);
+  const std::string out = fmt::format("{} {} {}", text(node.args[0], inner.left), op->symbol,
+                                      text(node.args[1], inner.right));
   return outer > op->precedence ? "(" + out + ")" : out;
 }
 

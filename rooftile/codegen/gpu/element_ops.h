@@ -27,7 +27,9 @@ lanes::Val combine(ir::ReduceKind kind, DType dtype, const lanes::Val& a, const 
 
 // Memory to registers: element `i` of a run of `width` elements that LdGlobal left in `raw` (see
 // instr.def, raw registers): the scalar register `raw` for width 1, else array `raw` of u32 words.
-lanes::Val unpack_element(DType dtype, const std::string& raw, int width, int i);
+// `first`: where in the array the run begins (absent: 0).
+lanes::Val unpack_element(DType dtype, const std::string& raw, int width, int i,
+                          const lanes::Val& first = {});
 // Registers needed for a run, and their type: {1, type} or {bytes / 4, kU32}.
 struct RawRegisters {
   lanes::Ty type;

@@ -37,16 +37,16 @@ struct GpuVariant {
 struct GpuKernelLanes {
   std::string scheduled;             // stage "scheduled": what was placed where, readable
   std::vector<GpuVariant> variants;  // the first whose needs a call meets is launched
-  ir::Program program;               // as the launcher must check it: fixed dims are clauses
 };
 
-// `program` has its tile parameters already replaced by numbers; `name` is the symbol stem.
+// `program` has its tile parameters already replaced by numbers; `name` is the symbol stem. Dims
+// that the schedule fixes become conditions of its variants.
 Result<GpuKernelLanes> lower_gpu(const ir::Program& program, const std::string& name,
                                  const Schedule& schedule);
 
-// The two ways. One phase each call: `phase` is a kTiles node at the top level.
+// The two ways; each appends to `scheduled`. Fixed dims are replaced here if they have not been.
 Result<std::vector<GpuVariant>> lower_strips(const ir::Program& program, const std::string& name,
-                                             const Schedule& schedule);
+                                             const Schedule& schedule, std::string& scheduled);
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
                                                 const Schedule& schedule, std::string& scheduled);
 

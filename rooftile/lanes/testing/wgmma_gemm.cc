@@ -48,8 +48,18 @@ class Kernel {
     p.name = "wgmma_gemm";
     const Expr m = Expr::sym("M"), n = Expr::sym("N"), k = Expr::sym("K");
     p.tensors = {
-        {.name = "a", .dtype = DType::kBf16, .shape = {m, k}, .read = true, .align_bytes = 16},
-        {.name = "b", .dtype = DType::kBf16, .shape = {n, k}, .read = true, .align_bytes = 16},
+        {.name = "a",
+         .dtype = DType::kBf16,
+         .shape = {m, k},
+         .read = true,
+         .unaliased = true,
+         .align_bytes = 16},
+        {.name = "b",
+         .dtype = DType::kBf16,
+         .shape = {n, k},
+         .read = true,
+         .unaliased = true,
+         .align_bytes = 16},
         {.name = "d", .dtype = DType::kBf16, .shape = {m, n}, .written = true, .align_bytes = 4}};
     p.maps = {{.name = "map_a",
                .tensor = "a",

@@ -11,6 +11,7 @@
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -116,7 +117,43 @@ int64_t capacity(const Config& config, const Env& dims) {
   return dims.at("S") * (config.flag("kv_layout") == kPaged ? dims.at("MP") : 1);
 }
 
-Schedule single_schedule(const Config&, const Env&, const TargetInfo&) {
+// Hopper: the query heads of a group are rows of one tensor-core product; what counts is how many
+// bytes of keys and values are on their way. Two CTAs a multiprocessor, three blocks ahead each.
+Schedule sm90_decode(const Env& dims) {
+  Schedule s;
+  s.name = "wgmma_64x64";
+  s.tile = {{"BN", 64}};
+  s.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+  s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 40, .runs = {"q"}},
+                 {.name = "mma", .groups = 1, .regs = 208, .runs = {"qk", "pv"}}};
+  s.gpu.ctas_per_sm = 2;
+  for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  s.gpu.rings = {
+      {.copies = {"q"}, .depth = 1}, {.copies = {"k"}, .depth = 3}, {.copies = {"v"}, .depth = 3}};
+  s.gpu.product["qk"] = {};
+  s.gpu.product["pv"] = {.a_registers = true};
+  s.gpu.loop["j"].late = "pv";
+  s.gpu.fast = {"p"};
+  return s;
+}
+
+// Tensor cores take 16-bit types and whole 128-byte rows of a dense cache.
+bool sm90_takes(const Config& config, const Env& dims) {
+  const int64_t D = dims.at("D"), Hkv = dims.at("Hkv");
+  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && Hkv > 0 &&
+         dims.at("Hq") / Hkv <= 64 && config.flag("kv_layout") == kDense;
+}
+
+Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) {
+    Schedule by_fma = sm90_fma_attention(1, dims.at("D"));
+    by_fma.tile.erase("BM");
+    by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+    if (!sm90_takes(config, dims)) return by_fma;
+    Schedule s = sm90_decode(dims);
+    s.otherwise = {by_fma};
+    return s;
+  }
   Schedule s;
   s.name = "single";
   s.tile = {{"BN", 128}};
@@ -124,14 +161,17 @@ Schedule single_schedule(const Config&, const Env&, const TargetInfo&) {
   return s;
 }
 
-// Four tiles a thread, as long as a split keeps two blocks of keys.
+// Four tiles a CPU thread, as long as a split keeps two blocks of keys.
 Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule s = single_schedule(config, dims, target);
   s.name = "split";
   const int64_t tiles = std::max<int64_t>(dims.at("B") * dims.at("Hkv"), 1);
-  const int64_t wanted = (4 * target.threads + tiles - 1) / tiles;
+  // A GPU runs two tiles a multiprocessor at once.
+  const int64_t workers = target.gpu ? 2 * target.multiprocessors : 4 * target.threads;
+  const int64_t wanted = (workers + tiles - 1) / tiles;
   const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
   s.tile["SPLITS"] = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = s.tile["SPLITS"];
   return s;
 }
 
@@ -230,6 +270,7 @@ B=32 P=8192 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
 B=1 P=1 S=16384 Hq=32 Hkv=8 D=128 : llm
 B=16 P=16 S=4096 Hq=14 Hkv=2 D=64 scale=0.125 : llm
 B=1 P=1 S=131072 Hq=32 Hkv=8 D=128 : full
+B=64 P=64 S=4096 Hq=32 Hkv=8 D=128 : large
 )");
   return op;
 }

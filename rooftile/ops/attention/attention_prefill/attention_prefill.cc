@@ -14,6 +14,7 @@
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -144,7 +145,46 @@ void packed_sequences(Kernel& k, const Config& config) {
   });
 }
 
-Schedule prefill_schedule(const Config&, const Env& dims, const TargetInfo&) {
+// Hopper: two groups of 64 queries, the product with V one step late, beside the exponentials.
+Schedule sm90_prefill(const Env& dims) {
+  Schedule s;
+  s.name = "wgmma_128x128";
+  s.tile = {{"BM", 128}, {"BN", 128}};
+  s.gpu.dims = {{"D", dims.at("D")}};
+  s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 24, .runs = {"q"}},
+                 {.name = "mma", .groups = 2, .regs = 240, .runs = {"qk", "pv"}}};
+  s.gpu.copy["q"].via = gpu::Via::kTma;
+  for (const std::string run : {"", "_left", "_right"}) {
+    s.gpu.copy["k" + run].via = gpu::Via::kTma;
+    s.gpu.copy["v" + run].via = gpu::Via::kTma;
+    s.gpu.product["qk" + run] = {};
+    s.gpu.product["pv" + run] = {.a_registers = true};
+    s.gpu.loop["j" + run].late = "pv" + run;
+    // Weights below 2^-126 of the largest are lost in the sums anyway.
+    s.gpu.fast.push_back("p" + run);
+  }
+  s.gpu.rings = {{.copies = {"q"}, .depth = 1},
+                 {.copies = {"k_left|k|k_right"}, .depth = 2},
+                 {.copies = {"v_left|v|v_right"}, .depth = 2}};
+  return s;
+}
+
+// Tensor cores take 16-bit types, whole 128-byte rows and a sequence that ends where its tensor
+// does.
+bool sm90_takes(const Config& config, const Env& dims) {
+  const int64_t D = dims.at("D");
+  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && !config.has("cu_q");
+}
+
+Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) {
+    Schedule by_fma = sm90_fma_attention(dims.at("Tq"), dims.at("D"));
+    by_fma.gpu.dims = {{"D", dims.at("D")}};
+    if (!sm90_takes(config, dims)) return by_fma;
+    Schedule s = sm90_prefill(dims);
+    s.otherwise = {by_fma};
+    return s;
+  }
   Schedule s;
   s.name = "prefill";
   // Measured with AMX at 2048 queries, D = 128: 128 x 128 gives 0.73 TFLOP/s, 256 x 256 0.92. Deep
@@ -277,6 +317,8 @@ Tq=512 Tk=512 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=512 Tk=512 Hq=14 Hkv=2 D=64 causal=1 scale=0.125 : llm
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
+Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 : large
+Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 causal=1 : large
 )");
   return op;
 }
