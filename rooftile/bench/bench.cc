@@ -179,8 +179,8 @@ class CaseBench {
     peer.run(0);
     std::map<std::string, NdArray> theirs, ours;
     for (const auto& [output, view] : peer.results(0)) {
-      check::HostTensor reader(view.dtype, std::vector<int64_t>(view.shape.begin(),
-                                                                view.shape.begin() + view.rank));
+      check::HostTensor reader(
+          view.dtype, std::vector<int64_t>(view.shape.begin(), view.shape.begin() + view.rank));
       std::copy_n(static_cast<const std::byte*>(view.data), reader.size_bytes(),
                   static_cast<std::byte*>(reader.data()));
       theirs[output] = reader.load();

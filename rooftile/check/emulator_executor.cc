@@ -74,9 +74,9 @@ class EmulatedKernel {
   Status run(Arguments& arguments) {
     const Views views = views_of(arguments);
     const Env ints = integers(source_.program, views, arguments.attrs);
-    const auto variant = std::find_if(
-        source_.variants.begin(), source_.variants.end(),
-        [&](const codegen::GpuVariant& v) { return meets(v.needs, views, ints); });
+    const auto variant =
+        std::find_if(source_.variants.begin(), source_.variants.end(),
+                     [&](const codegen::GpuVariant& v) { return meets(v.needs, views, ints); });
     if (variant == source_.variants.end())
       return Diag{.code = ErrorCode::kAlignment,
                   .subject = source_.name,

@@ -62,8 +62,7 @@ struct Outcome {
 };
 
 // On all cores.
-std::vector<Outcome> carry_all(const Sources& sources, const std::string& dir,
-                               Progress& progress) {
+std::vector<Outcome> carry_all(const Sources& sources, const std::string& dir, Progress& progress) {
   std::vector<const KernelSource*> queue;
   for (const auto& [text, source] : sources) queue.push_back(&source);
   std::vector<Outcome> out(queue.size());

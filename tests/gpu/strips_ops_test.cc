@@ -3,7 +3,6 @@
 // variants, two layouts, other seeds of the thread schedule each time.
 #include <gtest/gtest.h>
 
-#include "rooftile/compile/target.h"
 #include "tests/gpu/emulated_call.h"
 
 namespace rooftile {
