@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "rooftile/cli/output.h"
 #include "rooftile/ops/op_def.h"
+#include "tests/stub_driver/stub.h"
+#include "tests/support/scoped_env.h"
 
 namespace rooftile::cli {
 namespace {
@@ -20,6 +23,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing_support::ScopedEnv;
 
 struct Outcome {
   int status = -1;
@@ -66,7 +70,9 @@ TEST_F(Cli, HelpNamesEveryVerb) {
 TEST_F(Cli, UsageErrorsAreOneDiagOnStandardErrorAndStatus2) {
   for (const char* arguments :
        {"", "fly", "check --sett smoke", "check --rung 9", "check no_such_op", "ops no_such_op",
-        "bench --set huge", "explain", "check --target tpu", "bench gemm --case M=1,N"}) {
+        "bench --set huge", "explain", "check --target tpu", "bench gemm --case M=1,N",
+        "bench --device tpu", "calibrate --device gpu0", "check softmax --repeat 1",
+        "check softmax --seeds 1", "precompile", "precompile /tmp/x --target cpu"}) {
     const Outcome outcome = rooftile(arguments);
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_EQ(outcome.out, "") << arguments;
@@ -124,8 +130,38 @@ TEST_F(Cli, DoctorSaysWhatIsThereAndWhatIsNot) {
     EXPECT_FALSE(line["detail"].get<std::string>().empty()) << line;
   }
   for (const char* what : {"processor", "AVX-512", "AMX bf16", "C++ compiler", "kernel cache",
-                           "oneDNN", "OpenBLAS", "GPU"})
+                           "oneDNN", "OpenBLAS", "CUDA driver", "NVRTC", "GPU kernels"})
     EXPECT_TRUE(found.count(what)) << what;
+}
+
+// With the stub driver: every GPU is listed, and each that is not used says why.
+TEST_F(Cli, DoctorExplainsEveryGpu) {
+  const auto with_script = [this](const std::string& script) {
+    ScopedEnv driver("ROOFTILE_CUDA_DRIVER", testing_support::stub_path());
+    ScopedEnv text("ROOFTILE_STUB_SCRIPT", script);
+    std::map<std::string, json> by_name;
+    for (const json& line : rooftile("doctor --json -").lines()) by_name[line["what"]] = line;
+    return by_name;
+  };
+  auto mixed = with_script("devices=9.0,8.0,9.0 prohibited=2");
+  EXPECT_EQ(mixed["CUDA driver"]["state"], "ok");
+  EXPECT_THAT(mixed["CUDA driver"]["detail"].get<std::string>(), HasSubstr("CUDA 13.0; 3 GPUs"));
+  EXPECT_EQ(mixed["GPU 0"]["state"], "ok");
+  EXPECT_THAT(mixed["GPU 0"]["detail"].get<std::string>(), HasSubstr("132 SMs, 141 GB"));
+  EXPECT_EQ(mixed["GPU 1"]["state"], "off");
+  EXPECT_THAT(mixed["GPU 1"]["detail"].get<std::string>(), HasSubstr("compute capability is 8.0"));
+  EXPECT_THAT(mixed["GPU 2"]["detail"].get<std::string>(), HasSubstr("prohibited"));
+
+  auto mismatch = with_script("fail=Init:1:803");
+  EXPECT_EQ(mismatch["CUDA driver"]["state"], "absent");
+  EXPECT_THAT(mismatch["CUDA driver"]["detail"].get<std::string>(),
+              HasSubstr("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"));
+
+  auto old = with_script("version=12040");
+  if (old["NVRTC"]["state"] != "absent") {
+    EXPECT_EQ(old["NVRTC"]["state"], "broken");
+    EXPECT_THAT(old["NVRTC"]["detail"].get<std::string>(), HasSubstr("update the driver"));
+  }
 }
 
 TEST_F(Cli, DoctorFailsWithoutACompiler) {
@@ -155,6 +191,41 @@ TEST_F(Cli, ExplainShowsTheTileProgram) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("load"));
   EXPECT_EQ(rooftile("explain softmax --shape T=4").status, 2);
+}
+
+TEST_F(Cli, WithoutAGpuItIsSaidOnceAndClearly) {
+  setenv("ROOFTILE_CUDA_DRIVER", "/no/such/driver.so", 1);
+  for (const char* arguments : {"check softmax --target sm90", "bench softmax --device cuda",
+                                "calibrate --device cuda", "report --device cuda --phase decode"}) {
+    const Outcome outcome = rooftile(arguments);
+    EXPECT_EQ(outcome.status, 1) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("error[RT-R004]: ")) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("/no/such/driver.so")) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+  }
+  unsetenv("ROOFTILE_CUDA_DRIVER");
+}
+
+TEST_F(Cli, ExplainShowsAGpuKernelStageByStage) {
+  if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
+  const Outcome outcome =
+      rooftile("explain softmax --shape \"T=4 V=64\" --dtype f32 --target sm90 --json -");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::set<std::string> stages;
+  for (const json& line : outcome.lines()) {
+    stages.insert(line["stage"]);
+    EXPECT_GT(line["lines"], 0) << line["stage"];
+  }
+  EXPECT_EQ(stages, (std::set<std::string>{"tile", "scheduled", "lanes", "text", "host"}));
+}
+
+TEST_F(Cli, EmulatedKernelsAreCheckedUnderSeveralOrders) {
+  if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
+  const Outcome outcome =
+      rooftile("check softmax/kernel/sm90-emulated/bf16/T3_V7 --seeds 3 --json -");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  ASSERT_EQ(outcome.lines().size(), 1u);
+  EXPECT_EQ(outcome.lines()[0]["target"], "sm90-emulated");
 }
 
 TEST(Table, AlignsColumnsAndNumbers) {

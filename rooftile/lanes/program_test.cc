@@ -111,6 +111,9 @@ TEST(LanesVerify, ChecksOperandsOfInstructions) {
   p = copy_program();
   first_instr(p).args = {1};
   EXPECT_THAT(refusal(p), HasSubstr("another number of arguments"));
+  p = copy_program();
+  p.tensors[1].written = false;
+  EXPECT_THAT(refusal(p), HasSubstr("`y` is written"));
 }
 
 TEST(LanesVerify, ChecksShapesOfProducts) {

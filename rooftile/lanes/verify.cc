@@ -246,6 +246,9 @@ class Verifier {
       case ValKind::kFn: {
         const std::string error = type_error(value->fn, value.type(), value->args);
         if (!error.empty()) return fail("an ill-typed expression", error, "");
+        if (value->fn == Fn::kMatrixDesc && value->args[3]->kind != ValKind::kInt)
+          return fail("the swizzle of a matrix descriptor is not constant", str(value->args[3]),
+                      "a Swizzle as a number");
         for (const Val& arg : value->args) RT_RETURN_IF_ERROR(check_tree(arg));
         return {};
       }
@@ -396,10 +399,21 @@ class Verifier {
 
   Status check_needs(const Instr& i, std::string_view needs) const {
     if (needs.find('g') != std::string_view::npos) RT_RETURN_IF_ERROR(check_global(i));
-    if (needs.find('m') != std::string_view::npos && find(program_.maps, i.map) == nullptr)
-      return fail("no such tensor map", "`" + i.map + "`", "");
+    if (needs.find('m') != std::string_view::npos) {
+      const TensorMapUse* map = find(program_.maps, i.map);
+      if (map == nullptr) return fail("no such tensor map", "`" + i.map + "`", "");
+      RT_RETURN_IF_ERROR(check_declared_access(i, *find(program_.tensors, map->tensor)));
+    }
     if (needs.find('b') != std::string_view::npos && i.bytes < 1)
       return fail("the number of bytes is missing", std::to_string(i.bytes), "1 or more");
+    return {};
+  }
+
+  // Whether a tensor is written decides through which cache it is read: it has to be declared.
+  Status check_declared_access(const Instr& i, const TensorUse& tensor) const {
+    const InsInfo& info = ins_info(i.ins);
+    if ((info.writes & kGlobal) != 0 && !tensor.written)
+      return fail("`" + tensor.name + "` is written", std::string(info.name), "`written` is set");
     return {};
   }
 
@@ -412,6 +426,7 @@ class Verifier {
     if (i.dtype != tensor->dtype)
       return fail("`" + tensor->name + "` is accessed as another dtype",
                   std::string(rooftile::name(i.dtype)), std::string(rooftile::name(tensor->dtype)));
+    RT_RETURN_IF_ERROR(check_declared_access(i, *tensor));
     for (const Val& index : i.global.index) {
       if (!index.present() || (index.type() != Ty::kI32 && index.type() != Ty::kI64))
         return fail("an index of `" + tensor->name + "`", index.present() ? str(index) : "absent",

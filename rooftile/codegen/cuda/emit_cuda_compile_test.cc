@@ -40,15 +40,8 @@ TEST_F(EmitCudaCompile, EveryPureOperation) {
   EXPECT_TRUE(binary.ok()) << binary.status().str();
 }
 
-// The widths that integer products lack are left out by the catalogue.
 TEST_F(EmitCudaCompile, EveryWidthOfAProduct) {
-  std::vector<int> widths;
-  for (int n = 8; n <= 256; n += 8) widths.push_back(n);
-  const Result<std::string> text = emit_cuda(lanes::testing::product_catalogue(widths));
-  ASSERT_TRUE(text.ok()) << text.status().str();
-  // Two thousand products in one kernel: ptxas need only parse them.
-  const Result<CudaBinary> binary =
-      nvrtc_->compile(*text, {.flags = {"--ptxas-options=-O0"}}, "products");
+  const Result<CudaBinary> binary = compiled(lanes::testing::product_widths());
   EXPECT_TRUE(binary.ok()) << binary.status().str();
 }
 

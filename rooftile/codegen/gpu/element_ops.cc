@@ -146,6 +146,13 @@ bool is_exact(DType from, DType to) {
   return f8 && (to == DType::kBf16 || to == DType::kF16);
 }
 
+// 0 or 1.
+Val number_of(const Val& predicate, Ty type) {
+  const Val one = type == Ty::kF32 ? lanes::f32(1) : lanes::int_val(type, 1);
+  const Val zero = type == Ty::kF32 ? lanes::f32(0) : lanes::int_val(type, 0);
+  return lanes::select(predicate, one, zero);
+}
+
 // The bits of one element, in the low bits of a u32.
 Val bits_of(DType dtype, const Val& element) {
   switch (dtype) {
@@ -162,6 +169,8 @@ Val bits_of(DType dtype, const Val& element) {
       return lanes::fn(Fn::kToF8E5M2, {element});
     case DType::kI8:
       return lanes::fn(Fn::kAnd, {lanes::cast(Ty::kU32, element), lanes::int_val(Ty::kU32, 255)});
+    case DType::kBool:
+      return number_of(element, Ty::kU32);
     default:
       return lanes::cast(Ty::kU32, element);
   }
@@ -211,6 +220,7 @@ Val element_cast(DType from, DType to, const Val& value) {
     if (!is_float(to)) return float_to_integer(to, value);
     return is_exact(from, to) ? value : rounded(to, value);
   }
+  if (from == DType::kBool) return number_of(value, register_type(to));
   if (is_float(to)) return rounded(to, lanes::cast(Ty::kF32, value));
   if (to == DType::kBool) return lanes::fn(Fn::kNe, {value, lanes::int_val(value.type(), 0)});
   return wrapped(to, lanes::cast(register_type(to), value));
@@ -296,6 +306,21 @@ Val unpack_element(DType dtype, const std::string& raw, int width, int i, const 
   }
 }
 
+namespace {
+
+// What an element was before a cast to the type that `pack` rounds to: packing rounds it again, to
+// the same value.
+Val before_rounding(Fn pack, const Val& element) {
+  const Fn widen = pack == Fn::kPackBf16 ? Fn::kLowBf16 : Fn::kLowF16;
+  if (element->kind != lanes::ValKind::kFn || element->fn != widen) return element;
+  const Val& packed = element->args[0];
+  const bool cast = packed->kind == lanes::ValKind::kFn && packed->fn == pack &&
+                    packed->args[1]->kind == lanes::ValKind::kFloat;
+  return cast ? packed->args[0] : element;
+}
+
+}  // namespace
+
 Val pack_elements(DType dtype, const std::vector<Val>& elements, int width, int word) {
   if (width == 1) {
     const Val& element = elements[0];
@@ -309,9 +334,11 @@ Val pack_elements(DType dtype, const std::vector<Val>& elements, int width, int 
   const int per_word = 32 / bits;
   const auto first = static_cast<size_t>(word * per_word);
   if (per_word == 1) return elements[first];
-  if (dtype == DType::kBf16)
-    return lanes::fn(Fn::kPackBf16, {elements[first], elements[first + 1]});
-  if (dtype == DType::kF16) return lanes::fn(Fn::kPackF16, {elements[first], elements[first + 1]});
+  if (dtype == DType::kBf16 || dtype == DType::kF16) {
+    const Fn pack = dtype == DType::kBf16 ? Fn::kPackBf16 : Fn::kPackF16;
+    return lanes::fn(
+        pack, {before_rounding(pack, elements[first]), before_rounding(pack, elements[first + 1])});
+  }
   Val packed = bits_of(dtype, elements[first]);
   for (int k = 1; k < per_word; ++k)
     packed = lanes::fn(

@@ -31,7 +31,8 @@ Program frame(const char* name) {
   const Expr n = Expr::sym("N");
   for (const DTypeInfo& dtype : kDTypes) {
     const std::string tensor = "t_" + std::string(dtype.name);
-    p.tensors.push_back({.name = tensor, .dtype = dtype.dtype, .shape = {n, n}, .written = true});
+    p.tensors.push_back(
+        {.name = tensor, .dtype = dtype.dtype, .shape = {n, n}, .written = true, .read = true});
     p.tensors.push_back({.name = "r_" + std::string(dtype.name),
                          .dtype = dtype.dtype,
                          .shape = {n, n},
@@ -42,7 +43,8 @@ Program frame(const char* name) {
   for (int rank = 1; rank <= 5; ++rank) {
     const std::string tensor = "x" + std::to_string(rank);
     const std::vector<Expr> shape(static_cast<size_t>(rank), n);
-    p.tensors.push_back({.name = tensor, .dtype = DType::kBf16, .shape = shape, .written = true});
+    p.tensors.push_back(
+        {.name = tensor, .dtype = DType::kBf16, .shape = shape, .written = true, .read = true});
     std::vector<int> box(static_cast<size_t>(rank), 2);
     box[0] = 64;
     p.maps.push_back({.name = "map" + std::to_string(rank),
@@ -292,6 +294,9 @@ Program plain_instructions() {
   op(Ins::kClusterWait);
   op(Ins::kClusterArriveRelease);
   op(Ins::kClusterWait);
+  Stmt rare = if_(var(Ty::kI32, "i") < 5, {assign("i", 5)}, {assign("i", 6)});
+  rare.unlikely = true;
+  p.body.push_back(while_(var(Ty::kI32, "i") < 9, {rare, assign("i", var(Ty::kI32, "i") * 2)}));
   op(Ins::kRegsDec, {}, 40);
   op(Ins::kRegsInc, {}, 232);
   op(Ins::kGridWait);
@@ -347,42 +352,68 @@ Program warp_instructions() {
 
 }  // namespace
 
-Program product_catalogue(const std::vector<int>& widths) {
-  Program p = frame("products");
+namespace {
+
+constexpr DType kProductTypes[] = {DType::kBf16,   DType::kF16, DType::kF8E4M3,
+                                   DType::kF8E5M2, DType::kI8,  DType::kU8};
+
+// The product with each of `keeps`, where the hardware has it.
+void add_product(Program& p, Instr i, bool fragments, const std::vector<Val>& keeps) {
+  i.ins = Ins::kWgmma;
+  i.regs = {run(array_name(accumulator_type(i.dtype)), i.n / 2)};
+  if (fragments) i.regs.push_back({"ua", 4, 4});
+  if (!wgmma_error(i).empty()) return;
   const Val desc = fn(Fn::kMatrixDesc, {shared("tile"), 16, 1024, 3});
-  const auto product = [&](Instr i, bool fragments) {
-    if (!wgmma_error(i).empty()) return;
-    i.regs = {run(array_name(accumulator_type(i.dtype)), i.n / 2)};
-    if (fragments) i.regs.push_back({"ua", 4, 4});
-    if (!wgmma_error(i).empty()) return;
-    for (const Val& keep : {int_val(Ty::kU32, 0), int_val(Ty::kU32, 1), var(Ty::kU32, "u")}) {
-      i.args = {keep, desc};
-      if (!fragments) i.args.push_back(desc);
-      p.body.push_back(instr(i));
-    }
-  };
+  for (const Val& keep : keeps) {
+    i.args = {keep, desc};
+    if (!fragments) i.args.push_back(desc);
+    p.body.push_back(instr(i));
+  }
+}
+
+// A kernel with `products` between fence and wait.
+template <class Products>
+Program product_kernel(const char* name, const Products& products) {
+  Program p = frame(name);
   Instr step;
   step.ins = Ins::kWgmmaFence;
   add(p, step);
-  for (const DType dtype :
-       {DType::kBf16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8, DType::kU8})
-    for (const int n : widths)
-      for (const bool trans_a : {false, true})
-        for (const bool trans_b : {false, true})
-          for (const bool fragments : {false, true}) {
-            Instr i;
-            i.ins = Ins::kWgmma;
-            i.dtype = dtype;
-            i.n = n;
-            i.trans_a = trans_a;
-            i.trans_b = trans_b;
-            product(std::move(i), fragments);
-          }
+  products(p);
   step.ins = Ins::kWgmmaCommit;
   add(p, step);
   step.ins = Ins::kWgmmaWait;
   add(p, step);
   return planned(std::move(p));
+}
+
+}  // namespace
+
+Program product_catalogue() {
+  const std::vector<Val> keeps = {int_val(Ty::kU32, 0), int_val(Ty::kU32, 1), var(Ty::kU32, "u")};
+  return product_kernel("products", [&](Program& p) {
+    for (const DType dtype : kProductTypes)
+      for (const int n : {8, 64, 256})
+        for (const int variant : {0, 1, 2, 3, 4, 5, 6, 7}) {
+          Instr i;
+          i.dtype = dtype;
+          i.n = n;
+          i.trans_a = (variant & 1) != 0;
+          i.trans_b = (variant & 2) != 0;
+          add_product(p, std::move(i), (variant & 4) != 0, keeps);
+        }
+  });
+}
+
+Program product_widths() {
+  return product_kernel("product_widths", [&](Program& p) {
+    for (const DType dtype : kProductTypes)
+      for (int n = 8; n <= 256; n += 8) {
+        Instr i;
+        i.dtype = dtype;
+        i.n = n;
+        add_product(p, std::move(i), false, {var(Ty::kU32, "u")});
+      }
+  });
 }
 
 Program pure_catalogue() {
@@ -424,7 +455,7 @@ Program pure_catalogue() {
 
 std::vector<Program> instruction_catalogue() {
   return {global_memory(),      other_memory(),      copies(),
-          plain_instructions(), warp_instructions(), product_catalogue({8, 64, 256})};
+          plain_instructions(), warp_instructions(), product_catalogue()};
 }
 
 }  // namespace rooftile::lanes::testing

@@ -12,9 +12,11 @@ namespace rooftile::lanes::testing {
 // One kernel a group of related instructions.
 std::vector<Program> instruction_catalogue();
 
-// A wgmma of every kind: dtypes, sources of A, transposes, known and unknown `keep`; n from
-// `widths`.
-Program product_catalogue(const std::vector<int>& widths);
+// A wgmma of every kind (dtypes, sources of A, transposes, known and unknown `keep`) in three
+// widths.
+Program product_catalogue();
+// The plainest wgmma of every dtype in every width.
+Program product_widths();
 
 // Every pure operation on every type that it takes.
 Program pure_catalogue();

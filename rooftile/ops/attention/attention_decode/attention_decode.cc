@@ -11,6 +11,7 @@
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -144,7 +145,15 @@ bool sm90_takes(const Config& config, const Env& dims) {
 }
 
 Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  if (target.gpu && sm90_takes(config, dims)) return sm90_decode(dims);
+  if (target.gpu) {
+    Schedule by_fma = sm90_fma_attention(1, dims.at("D"));
+    by_fma.tile.erase("BM");
+    by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+    if (!sm90_takes(config, dims)) return by_fma;
+    Schedule s = sm90_decode(dims);
+    s.otherwise = {by_fma};
+    return s;
+  }
   Schedule s;
   s.name = "single";
   s.tile = {{"BN", 128}};
@@ -162,6 +171,7 @@ Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo&
   const int64_t wanted = (workers + tiles - 1) / tiles;
   const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
   s.tile["SPLITS"] = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = s.tile["SPLITS"];
   return s;
 }
 
@@ -260,6 +270,7 @@ B=32 P=8192 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
 B=1 P=1 S=16384 Hq=32 Hkv=8 D=128 : llm
 B=16 P=16 S=4096 Hq=14 Hkv=2 D=64 scale=0.125 : llm
 B=1 P=1 S=131072 Hq=32 Hkv=8 D=128 : full
+B=64 P=64 S=4096 Hq=32 Hkv=8 D=128 : large
 )");
   return op;
 }
