@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that is measured on a GPU, on the machine that has it, from a program built elsewhere:
 #
-#   cmake --preset gpu && cmake --build build-gpu --target rooftile     # here, no GPU needed
+#   cmake --preset gpu && cmake --build build-gpu --target rooftile     # here, no GPU needed; carry
+#                                                      # build-gpu/rooftile and build-gpu/libfmt.so.*
 #   build-gpu/rooftile precompile carry --set smoke --set llm --set large
 #   bench/gpu/device_run.sh OUT [PART...]                               # there
 #
