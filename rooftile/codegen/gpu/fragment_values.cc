@@ -184,13 +184,13 @@ void FragmentLowering::compute(ValueId id, Body& out) {
   if (node.op == Op::kReduce) return reduce(node, out);
   if (value.home == Home::kOperand) {
     const int steps = columns(id) / 16;
-    const Val mb = reg_i32("mb"), kk = reg_i32("kk"), r = reg_i32("r");
+    const Val mb = reg_i32("block"), kk = reg_i32("deep"), r = reg_i32("reg");
     Pos at{mb, kk * 2 + lanes::floor_div(r, 2), lanes::floor_mod(r, 2) * 2, {}};
     Body body;
     Val pair = packed_pair(id, node.dtype, at, body);
     body.push_back(lanes::assign(value.reg, (mb * steps + kk) * 4 + r, pair));
-    out.push_back(loop_over("mb", placed_.row_blocks,
-                            {loop_over("kk", steps, {loop_over("r", 4, std::move(body))})}));
+    out.push_back(loop_over("block", placed_.row_blocks,
+                            {loop_over("deep", steps, {loop_over("reg", 4, std::move(body))})}));
     return;
   }
   computing_ = id;  // its element is now what it is computed from
@@ -202,21 +202,24 @@ void FragmentLowering::compute(ValueId id, Body& out) {
 // reg[...] = element of `from`, over all elements of a value shaped like `shape_of`.
 void FragmentLowering::assign_all(ValueId from, const PlacedValue& to, ValueId shape_of,
                                   Body& out) {
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q"), half = reg_i32("half");
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad"),
+            half = reg_i32("half");
   Body body;
   switch (to.home) {
     case Home::kFragment: {
       const int groups = columns(shape_of) / 8;
       const Val value = element(from, {mb, j, q, {}}, body);
       body.push_back(lanes::assign(to.reg, (mb * groups + j) * 4 + q, value));
-      out.push_back(loop_over("mb", placed_.row_blocks,
-                              {loop_over("j", groups, {loop_over("q", 4, std::move(body))})}));
+      out.push_back(
+          loop_over("block", placed_.row_blocks,
+                    {loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})}));
       return;
     }
     case Home::kRow: {
       const Val value = element(from, {mb, {}, {}, half}, body);
       body.push_back(lanes::assign(to.reg, mb * 2 + half, value));
-      out.push_back(loop_over("mb", placed_.row_blocks, {loop_over("half", 2, std::move(body))}));
+      out.push_back(
+          loop_over("block", placed_.row_blocks, {loop_over("half", 2, std::move(body))}));
       return;
     }
     case Home::kScalar: {
@@ -235,15 +238,15 @@ void FragmentLowering::clear_short(ValueId id, Body& out) {
   if (node.shape[1].is_const()) return;
   const PlacedValue& value = placed_.values.at(id);
   const int groups = columns(id) / 8;
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q");
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad");
   const Val extent = lanes::cast(Ty::kI32, index_.number(node.shape[1], out));
   const Pos at{mb, j, q, {}};
   const Val here = lanes::elem(register_type(node.dtype), value.reg, (mb * groups + j) * 4 + q);
   Body body = {
       lanes::assign(value.reg, (mb * groups + j) * 4 + q,
                     lanes::select(coordinate(1, at) < extent, here, element_fill(node.dtype, 0)))};
-  Body clear = {loop_over("mb", placed_.row_blocks,
-                          {loop_over("j", groups, {loop_over("q", 4, std::move(body))})})};
+  Body clear = {loop_over("block", placed_.row_blocks,
+                          {loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})})};
   out.push_back(lanes::if_(extent < columns(id), std::move(clear), {}, true));
 }
 
@@ -269,8 +272,8 @@ void FragmentLowering::reduce(const Node& node, Body& out) {
   }
   if (value.partial) return;
   Body join;
-  join_lanes(node.reduce, node.dtype, value.reg, reg_i32("mb") * 2 + reg_i32("half"), join);
-  out.push_back(loop_over("mb", placed_.row_blocks, {loop_over("half", 2, std::move(join))}));
+  join_lanes(node.reduce, node.dtype, value.reg, reg_i32("block") * 2 + reg_i32("half"), join);
+  out.push_back(loop_over("block", placed_.row_blocks, {loop_over("half", 2, std::move(join))}));
 }
 
 void FragmentLowering::reduce_lane(const Node& node, const std::string& reg, bool masked,
@@ -278,7 +281,8 @@ void FragmentLowering::reduce_lane(const Node& node, const std::string& reg, boo
   const Node& operand = program_.node(node.operands[0]);
   const int groups = columns(operand.id) / 8;
   const Ty type = register_type(node.dtype);
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q"), half = reg_i32("half");
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad"),
+            half = reg_i32("half");
   Body clear = {lanes::assign(reg, mb * 2 + half, neutral(node.reduce, node.dtype))};
   Body body;
   const Pos at{mb, j, q, {}};
@@ -290,9 +294,9 @@ void FragmentLowering::reduce_lane(const Node& node, const std::string& reg, boo
   const Val slot = mb * 2 + halves(q);
   body.push_back(
       lanes::assign(reg, slot, combine(node.reduce, node.dtype, lanes::elem(type, reg, slot), x)));
-  out.push_back(loop_over("mb", placed_.row_blocks,
+  out.push_back(loop_over("block", placed_.row_blocks,
                           {loop_over("half", 2, std::move(clear)),
-                           loop_over("j", groups, {loop_over("q", 4, std::move(body))})}));
+                           loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})}));
 }
 
 // Adds up, or compares, over the four lanes that share a row.

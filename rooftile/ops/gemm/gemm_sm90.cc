@@ -41,6 +41,8 @@ TileChoice choose(const Sm90Gemm& p, const TargetInfo& target) {
     if (p.b_is_kn && tile.columns % 64 != 0) continue;
     // The sums of all products share the registers of one.
     if (static_cast<int64_t>(p.right.size()) * tile.columns > 256) continue;
+    // Stores from registers need some for their addresses.
+    if (!staged(tile, p) && tile.columns > 192) continue;
     if (tile.cluster > 1 && blocks(p.rows, tile.rows) < 2) continue;
     const int64_t tiles = p.batches * blocks(p.rows, tile.rows) * blocks(p.columns, tile.columns);
     const int64_t waves = blocks(tiles, target.multiprocessors);
