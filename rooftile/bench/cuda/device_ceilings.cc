@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -19,7 +20,7 @@ namespace rooftile::bench {
 namespace {
 
 // Part of the key of what is kept: raise it when the measurement changes.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr int64_t kStreamBytes = int64_t{2} << 30;  // of 50 MB of L2
 constexpr int kSamples = 9;
 constexpr double kPeakSampleUs = 5000;
@@ -106,18 +107,32 @@ class Calibration {
     return Peak{flops / *us * 1e-3, kernel.mechanism};
   }
 
+  // The least time of a stream with as many blocks as run at once, and with a block a chunk: which
+  // is faster depends on how reads and writes meet.
+  Result<double> best_stream_us(const std::string& symbol, int64_t bytes,
+                                const std::vector<uint64_t>& arguments) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const int64_t blocks :
+         {int64_t{device_.info().num_sms} * kBlocksPerSm, bytes / kStreamChunk}) {
+      auto us = best_us(symbol,
+                        {.grid = {static_cast<uint32_t>(blocks), 1, 1},
+                         .block = {kStreamThreads, 1, 1},
+                         .stream = stream_.get()},
+                        arguments);
+      if (!us) return us;
+      least = std::min(least, *us);
+    }
+    return least;
+  }
+
   // The better of the driver's copy and a kernel's.
   Status measure_bandwidth(Ceilings& out) {
     const int64_t bytes = memory_.bytes() / 2 / kStreamChunk * kStreamChunk;
-    const cuda::LaunchConfig config = {
-        .grid = {static_cast<uint32_t>(device_.info().num_sms) * kBlocksPerSm, 1, 1},
-        .block = {kStreamThreads, 1, 1},
-        .stream = stream_.get()};
-    auto read = best_us("rt_read", config,
-                        {address(memory_), static_cast<uint64_t>(bytes), address(memory_)});
+    const auto count = static_cast<uint64_t>(bytes);
+    auto read = best_stream_us("rt_read", bytes, {address(memory_), count, address(memory_)});
     if (!read) return read.status();
-    auto copy = best_us("rt_copy", config,
-                        {address(memory_, bytes), address(memory_), static_cast<uint64_t>(bytes)});
+    auto copy =
+        best_stream_us("rt_copy", bytes, {address(memory_, bytes), address(memory_), count});
     if (!copy) return copy.status();
     auto* first = static_cast<std::byte*>(memory_.data());
     auto driver = device_race(device_, stream_.get(),
