@@ -155,11 +155,12 @@ bool is_permanent(const OpDef& op) {
                      [&](const OpDef& kept) { return &kept == &op; });
 }
 
-// Where the tensors are is where the kernel runs; a mixture is the launcher's to refuse.
+// Where most tensors are is where the kernel runs; its launcher refuses the others.
 const TargetInfo& target_of(const OpArgs& args) {
+  int on_gpu = 0, elsewhere = 0;
   for (const TensorView& view : args.tensors)
-    if (!is_absent(view)) return view.device == DeviceKind::kCuda ? sm90_target() : host_target();
-  return host_target();
+    if (!is_absent(view)) ++(view.device == DeviceKind::kCuda ? on_gpu : elsewhere);
+  return on_gpu > elsewhere ? sm90_target() : host_target();
 }
 
 // ---- the process's memory -----------------------------------------------------------------------

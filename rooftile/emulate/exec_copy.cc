@@ -263,6 +263,7 @@ bool Machine::bulk_group(const At& at, int lane) {
   // Reads and writes are one piece here, so .read waits for both; what it lets the thread know is
   // the same agent's, which is what later writes of the source are checked against.
   at.warp.clock.acquire(1u << lane, bulk.agent, due);
+  bulk.waited = std::max(bulk.waited, due);
   return true;
 }
 

@@ -211,8 +211,17 @@ void Machine::finish_warp(Warp& warp) {
   --cta.cluster->running;
   cluster_complete_if_due(*cta.cluster);
   if (--cta.running > 0) return;
-  // The CTA's shared memory goes away: whatever peers or copies still owe it must be known to have
-  // come.
+  // The CTA's shared memory goes away: stores must be known to have read it, and whatever peers or
+  // copies still owe it must be known to have come.
+  for (const auto& each : cta.warps)
+    for (const auto& [lane, bulk] : each->bulk)
+      if (bulk.waited < bulk.committed)
+        throw Fault{.code = ErrorCode::kEmuExit,
+                    .message = "a CTA ends while bulk stores may still read its shared memory",
+                    .found = fmt::format("warp {}, lane {}: {} of {} groups waited for",
+                                         each->index, lane, bulk.waited, bulk.committed),
+                    .expected = "cp.async.bulk.wait_group.read 0 before the end",
+                    .fix = "wait for the reads of all groups, by the thread that committed them"};
   Clock known;
   for (const auto& each : cta.warps) known.join(each->clock.release(kAllLanes));
   for (const auto& [offset, barrier] : cta.barriers) {

@@ -64,9 +64,6 @@ TEST(Mutate, ClusterGemm) {
       *program, [] { return GemmCase(258, 136, 328); }, 1);
   EXPECT_THAT(left.names,
               ::testing::UnorderedElementsAre(
-                  // The hardware completes stores whose CTA has ended.
-                  "wait dropped at cp.async.bulk.wait_group.read n=0",
-                  "wait leaves one more at cp.async.bulk.wait_group.read n=0",
                   // The cluster's barrier counts every thread, the initialising one too.
                   "meeting dropped at bar.warp.sync"));
   EXPECT_GE(left.caught, 40);
