@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that is measured on a GPU, on the machine that has it, from a program built elsewhere:
 #
-#   cmake --preset gpu && cmake --build build-gpu --target rooftile     # here, no GPU needed
+#   cmake --preset gpu && cmake --build build-gpu --target rooftile     # here, no GPU needed; carry
+#                                                      # build-gpu/rooftile and build-gpu/libfmt.so.*
 #   build-gpu/rooftile precompile carry --set smoke --set llm --set large
 #   bench/gpu/device_run.sh OUT [PART...]                               # there
 #
-# Writes JSON lines into OUT, one file a part, and a log. Parts: doctor calibrate check bench large
-# report; without any, all of them, the most telling first. Environment: ROOFTILE (the program,
+# Writes JSON lines into OUT, one file a part, and a log. Parts: doctor calibrate check plain fused
+# bench large report, and check_llm; without any, all but the last, the most telling first. The
+# first rung of the ladder needs no GPU and is not run here. Environment: ROOFTILE (the program,
 # default build-gpu/rooftile), ROOFTILE_CUBIN_DIR (default carry, where that is a folder),
 # PART_SECONDS (the most that a part may take, default 240), OPS (operators, default all).
 set -uo pipefail
@@ -41,14 +43,17 @@ run() {
   case $1 in
     doctor) part doctor doctor ;;
     calibrate) part calibrate calibrate --device cuda ;;
-    check) part check check "${ops[@]}" --target sm90 --set ci --repeat 10 --quiet ;;
-    bench) part bench bench "${ops[@]}" --device cuda --set llm ;;
-    large) part large bench "${ops[@]}" --device cuda --set large ;;
+    check) part check check "${ops[@]}" --target sm90 --set ci --rung 3 --repeat 10 --quiet ;;
+    plain) part plain check "${ops[@]}" --target sm90 --set ci --rung 2 --quiet ;;
+    fused) part fused check "${ops[@]}" --target sm90 --set ci --rung 4 --quiet ;;
+    check_llm) part check_llm check "${ops[@]}" --target sm90 --set llm --rung 3 --quiet ;;
+    bench) part bench bench "${ops[@]}" --device cuda --set llm --check-flops 1e8 ;;
+    large) part large bench "${ops[@]}" --device cuda --set large --check-flops 1e8 ;;
     report) part report report llama-3-8b --device cuda --batch 16 --html "$out/report.html" ;;
     *) echo "device_run: no part $1" >&2; exit 2 ;;
   esac
 }
 
-[ $# -gt 0 ] || set -- doctor calibrate large check bench report
+[ $# -gt 0 ] || set -- doctor calibrate large check bench plain fused report
 for name in "$@"; do run "$name"; done
 exit $((failed > 0))

@@ -179,8 +179,8 @@ class CaseBench {
     peer.run(0);
     std::map<std::string, NdArray> theirs, ours;
     for (const auto& [output, view] : peer.results(0)) {
-      check::HostTensor reader(view.dtype, std::vector<int64_t>(view.shape.begin(),
-                                                                view.shape.begin() + view.rank));
+      check::HostTensor reader(
+          view.dtype, std::vector<int64_t>(view.shape.begin(), view.shape.begin() + view.rank));
       std::copy_n(static_cast<const std::byte*>(view.data), reader.size_bytes(),
                   static_cast<std::byte*>(reader.data()));
       theirs[output] = reader.load();
@@ -207,23 +207,30 @@ Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const Bench
 }
 
 std::vector<KernelSource> bench_sources(const std::vector<std::pair<const OpDef*, Case>>& cases,
-                                        const BenchOptions& options) {
+                                        const BenchOptions& options, std::vector<Diag>& refused) {
   std::vector<KernelSource> sources;
   const TargetInfo& target = options.device == "cuda" ? sm90_target() : host_target();
+  const auto source_of = [&](const OpDef& op, const Case& test_case) -> Result<KernelSource> {
+    auto call = check::resolve_case(op, check::for_target(op, test_case, target));
+    if (!call) return call.status();
+    auto kernel = choose_kernel(op, *call, options.kernel);
+    if (!kernel) return kernel.status();
+    return generate_for(op, **kernel, *call, target, options);
+  };
   for (const auto& [op, test_case] : cases) {
-    auto call = check::resolve_case(*op, check::for_target(*op, test_case, target));
-    if (!call) continue;
-    auto kernel = choose_kernel(*op, *call, options.kernel);
-    if (!kernel) continue;
-    auto source = generate_for(*op, **kernel, *call, target, options);
-    if (source) sources.push_back(std::move(*source));
+    auto source = source_of(*op, test_case);
+    if (source)
+      sources.push_back(std::move(*source));
+    else
+      refused.push_back(source.diag());
   }
   return sources;
 }
 
 void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
                    const BenchOptions& options) {
-  check::compile_all(bench_sources(cases, options));
+  std::vector<Diag> refused;  // bench_case says so again
+  check::compile_all(bench_sources(cases, options, refused));
 }
 
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set) {

@@ -87,9 +87,10 @@ struct BenchLine {
 // = false, untimed.
 Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options);
 
-// The kernels that bench_case compiles for these cases, as far as they can be generated.
+// The kernels that bench_case compiles for these cases. Those that cannot be generated are left
+// out; the reasons go to `refused`.
 std::vector<KernelSource> bench_sources(const std::vector<std::pair<const OpDef*, Case>>& cases,
-                                        const BenchOptions& options);
+                                        const BenchOptions& options, std::vector<Diag>& refused);
 // Compiles the kernels of these cases on all cores, so that bench_case finds them in the cache.
 void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
                    const BenchOptions& options);

@@ -38,8 +38,7 @@ void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
                         const std::map<std::string, NdArray>& ours, BenchLine& line);
 
 // The kernel's time, and those of peers behind it.
-void record(const Race& race, const std::vector<PeerTime>& peers, bool peers_only,
-            BenchLine& line);
+void record(const Race& race, const std::vector<PeerTime>& peers, bool peers_only, BenchLine& line);
 
 // Rates and the fraction of the roofline. `written_bytes` of the case's are stores.
 void rate(const Ceilings& ceilings, DType dtype, double written_bytes, BenchLine& line);

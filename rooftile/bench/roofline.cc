@@ -185,8 +185,8 @@ Result<Ceilings> measure(const TargetInfo& target) {
 }  // namespace
 
 double Ceilings::peak_gflops(DType dtype) const {
-  // A type without an arithmetic of its own is computed in another: fp8 is widened to bf16, fp16 sums
-  // in f32, integers wider than bytes are lanes of 32 bits.
+  // A type without an arithmetic of its own is computed in another: fp8 is widened to bf16, fp16
+  // sums in f32, integers wider than bytes are lanes of 32 bits.
   std::string key(name(dtype));
   if (dtype == DType::kF8E5M2) key = "f8e4m3";
   if (dtype == DType::kU8) key = "i8";

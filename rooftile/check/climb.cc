@@ -154,8 +154,7 @@ void Climb::compiled(Rung rung) {
     return sink_(out);
   }
   if (!kernel) return fail(out, kernel.diag());
-  const Verdict verdict =
-      judge({op_, *inputs_, *expected_, tolerance_, options_.runs}, *kernel);
+  const Verdict verdict = judge({op_, *inputs_, *expected_, tolerance_, options_.runs}, *kernel);
   if (rung == Rung::kKernel) kernel_results_ = verdict.results;
   if (wanted(rung)) finish(out, verdict);
 }

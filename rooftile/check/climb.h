@@ -14,8 +14,8 @@
 namespace rooftile::check {
 
 // The schedule of a rung: the kernel's own, or for rung 2 the plainest that computes the same. On a
-// CPU that is the same without fusion. On a GPU it is the last of those for other alignments, the one
-// that asks for nothing; a kernel that has no others reads memory again in every pass.
+// CPU that is the same without fusion. On a GPU it is the last of those for other alignments, the
+// one that asks for nothing; a kernel that has no others reads memory again in every pass.
 Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const TargetInfo& target,
                        Rung rung);
 

@@ -45,9 +45,8 @@ Status DeviceArguments::download(Arguments& to, cuda::abi::Stream stream) const 
 
 Status DeviceArguments::copy_from(const DeviceArguments& other, cuda::abi::Stream stream) {
   for (const auto& [name, buffer] : buffers_)
-    RT_RETURN_IF_ERROR(cuda::copy_on_device(*device_, buffer.data(),
-                                            other.buffers_.find(name)->second.data(),
-                                            buffer.bytes(), stream));
+    RT_RETURN_IF_ERROR(cuda::copy_on_device(
+        *device_, buffer.data(), other.buffers_.find(name)->second.data(), buffer.bytes(), stream));
   return {};
 }
 

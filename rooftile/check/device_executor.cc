@@ -42,8 +42,7 @@ Result<std::unique_ptr<Executor>> device_executor() {
   if (!device) return device.status();
   auto stream = cuda::Stream::create(**device);
   if (!stream) return stream.status();
-  return std::unique_ptr<Executor>(
-      std::make_unique<DeviceExecutor>(**device, std::move(*stream)));
+  return std::unique_ptr<Executor>(std::make_unique<DeviceExecutor>(**device, std::move(*stream)));
 }
 
 }  // namespace rooftile::check

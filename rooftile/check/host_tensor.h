@@ -44,9 +44,7 @@ class HostTensor {
   void* data() const { return data_; }
   // All of its memory, guard zones included, and where in it the first element lies: for a copy
   // elsewhere that is laid out alike.
-  std::span<std::byte> memory() const {
-    return {memory_.get(), static_cast<size_t>(total_bytes_)};
-  }
+  std::span<std::byte> memory() const { return {memory_.get(), static_cast<size_t>(total_bytes_)}; }
   int64_t data_offset() const { return data_offset_; }
 
   void store(const NdArray& values);  // rounds to the dtype; same shape

@@ -2,10 +2,10 @@
 // The verdict on one implementation of an operator for one set of inputs.
 //
 // It is run twice or more on the same inputs over differently poisoned outputs, once on a padded
-// layout with minimal alignment, and once in place where the contract allows that. It fails for: an error
-// it returns; an element outside the tolerance; a NaN or infinity that the reference does not have;
-// an element never written; a byte changed outside the outputs (guard zones, padding, inputs); a
-// result that differs between equal runs.
+// layout with minimal alignment, and once in place where the contract allows that. It fails for: an
+// error it returns; an element outside the tolerance; a NaN or infinity that the reference does not
+// have; an element never written; a byte changed outside the outputs (guard zones, padding,
+// inputs); a result that differs between equal runs.
 #pragma once
 
 #include <functional>

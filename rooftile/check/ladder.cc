@@ -46,7 +46,8 @@ Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options
 }
 
 std::vector<KernelSource> sources_of(const OpDef& op, const std::vector<Item>& items,
-                                     const LadderOptions& options, const TargetInfo& target) {
+                                     const LadderOptions& options, const TargetInfo& target,
+                                     std::vector<Diag>& refused) {
   std::vector<KernelSource> sources;
   for (const Item& item : items)
     for (const KernelDef* kernel : item.kernels)
@@ -56,19 +57,23 @@ std::vector<KernelSource> sources_of(const OpDef& op, const std::vector<Item>& i
         if (!wanted) continue;
         const Schedule schedule = rung_schedule(*kernel, item.call, target, rung);
         auto source = generate(op, *kernel, item.call.config, item.call.dims, target, &schedule);
-        if (source) sources.push_back(std::move(*source));
+        if (source)
+          sources.push_back(std::move(*source));
+        else
+          refused.push_back(source.diag());
       }
   return sources;
 }
 
 }  // namespace
 
-Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options) {
+Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options,
+                                                 std::vector<Diag>& refused) {
   auto target = target_named(options.target);
   if (!target) return target.status();
   auto items = items_of(op, options, *target);
   if (!items) return items.status();
-  return sources_of(op, *items, options, *target);
+  return sources_of(op, *items, options, *target, refused);
 }
 
 bool in_set(const Case& test_case, std::string_view set) {
@@ -85,8 +90,10 @@ Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
   const uint64_t first_seed = options.seed.value_or(fresh_seed());
   auto executor = executor_for(options.target, first_seed);
   if (!executor) return executor.status();
-  if (options.only.empty() && (*executor)->compiles())
-    compile_all(sources_of(op, *items, options, *target));  // found in the cache below
+  if (options.only.empty() && (*executor)->compiles()) {
+    std::vector<Diag> refused;  // each is a line below, where its turn comes
+    compile_all(sources_of(op, *items, options, *target, refused));
+  }
 
   Tally tally;
   const std::function<void(const CheckLine&)> count = [&](const CheckLine& line) {

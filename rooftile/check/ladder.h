@@ -70,8 +70,10 @@ struct Tally {
 Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
                          const std::function<void(const CheckLine&)>& sink);
 
-// The kernels that run_ladder compiles for these options, as far as they can be generated.
-Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options);
+// The kernels that run_ladder compiles for these options. Those that cannot be generated are left
+// out; the reasons go to `refused`.
+Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options,
+                                                 std::vector<Diag>& refused);
 
 bool in_set(const Case& test_case, std::string_view set);
 

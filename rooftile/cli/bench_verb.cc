@@ -144,17 +144,20 @@ void add_bench(CLI::App& app, Action& action) {
   verb->add_option("--seconds", options->bench.timing.seconds,
                    "most time spent on the rounds of a case")
       ->capture_default_str();
+  CLI::Option* check_flops = verb->add_option(
+      "--check-flops", options->bench.max_reference_flops,
+      "operations up to which the float64 check is made at full size; else on smaller ones");
   verb->add_flag("--no-peers", options->no_peers, "do not time the libraries");
   verb->add_flag("--no-check", options->no_check, "time without checking first; the line says so");
   verb->add_option("--json", options->json, kJsonHelp);
-  verb->callback([options, &action] {
+  verb->callback([options, check_flops, &action] {
     options->bench.check = !options->no_check;
     options->bench.peers = !options->no_peers;
     options->bench.timing.min_rounds =
         std::min(options->bench.timing.min_rounds, options->bench.timing.rounds);
     if (options->set == "smoke" && options->cases.empty()) {
       options->bench.timing.seconds = std::min(options->bench.timing.seconds, 0.5);
-      options->bench.max_reference_flops = 5e7;
+      if (check_flops->count() == 0) options->bench.max_reference_flops = 5e7;
       options->bench.rotate_bytes = int64_t{256} << 20;
     }
     action = [options] { return run(*options); };

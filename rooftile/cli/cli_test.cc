@@ -195,9 +195,8 @@ TEST_F(Cli, ExplainShowsTheTileProgram) {
 
 TEST_F(Cli, WithoutAGpuItIsSaidOnceAndClearly) {
   setenv("ROOFTILE_CUDA_DRIVER", "/no/such/driver.so", 1);
-  for (const char* arguments :
-       {"check softmax --target sm90", "bench softmax --device cuda", "calibrate --device cuda",
-        "report --device cuda --phase decode"}) {
+  for (const char* arguments : {"check softmax --target sm90", "bench softmax --device cuda",
+                                "calibrate --device cuda", "report --device cuda --phase decode"}) {
     const Outcome outcome = rooftile(arguments);
     EXPECT_EQ(outcome.status, 1) << arguments;
     EXPECT_THAT(outcome.err, HasSubstr("error[RT-R004]: ")) << arguments;

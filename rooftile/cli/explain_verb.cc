@@ -73,13 +73,12 @@ std::string lanes_text(const KernelSource& source) {
     out += fmt::format("// variant {}: ", v);
     std::string asks;
     if (needs.align_bytes > 1 && !needs.aligned.empty())
-      asks = fmt::format("{} aligned to {} bytes", fmt::join(needs.aligned, ", "),
-                         needs.align_bytes);
+      asks =
+          fmt::format("{} aligned to {} bytes", fmt::join(needs.aligned, ", "), needs.align_bytes);
     for (const Expr& condition : needs.conditions)
       asks += (asks.empty() ? "" : "; ") + condition.str();
     out += (asks.empty() ? "any call" : asks) + "\n";
-    for (const lanes::Program& phase : source.variants[v].phases)
-      out += lanes::print(phase) + "\n";
+    for (const lanes::Program& phase : source.variants[v].phases) out += lanes::print(phase) + "\n";
   }
   return out;
 }
@@ -159,7 +158,8 @@ void add_explain(CLI::App& app, Action& action) {
   verb->add_option("--target", options->target, "what to generate for")
       ->check(CLI::IsMember(check::target_names()))
       ->capture_default_str();
-  verb->add_flag("--unfused", options->unfused, "with the plainest schedule, as rung 2 of the ladder");
+  verb->add_flag("--unfused", options->unfused,
+                 "with the plainest schedule, as rung 2 of the ladder");
   verb->add_option("--json", options->json, kJsonHelp);
   verb->callback([options, &action] { action = [options] { return run(*options); }; });
 }

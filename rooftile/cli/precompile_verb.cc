@@ -40,11 +40,12 @@ void add(std::vector<KernelSource> from, Sources& to) {
   }
 }
 
-Status add_op(const OpDef& op, const std::string& set, const std::string& target, Sources& to) {
+Status add_op(const OpDef& op, const std::string& set, const std::string& target, Sources& to,
+              std::vector<Diag>& refused) {
   check::LadderOptions ladder;
   ladder.set = set;
   ladder.target = target;
-  auto checked = check::ladder_sources(op, ladder);
+  auto checked = check::ladder_sources(op, ladder, refused);
   if (!checked) return checked.status();
   add(std::move(*checked), to);
   bench::BenchOptions bench;
@@ -52,7 +53,7 @@ Status add_op(const OpDef& op, const std::string& set, const std::string& target
   std::vector<std::pair<const OpDef*, Case>> cases;
   if (set != "ci")
     for (const Case* test_case : bench::bench_cases(op, set)) cases.emplace_back(&op, *test_case);
-  add(bench::bench_sources(cases, bench), to);
+  add(bench::bench_sources(cases, bench, refused), to);
   return {};
 }
 
@@ -62,8 +63,7 @@ struct Outcome {
 };
 
 // On all cores.
-std::vector<Outcome> carry_all(const Sources& sources, const std::string& dir,
-                               Progress& progress) {
+std::vector<Outcome> carry_all(const Sources& sources, const std::string& dir, Progress& progress) {
   std::vector<const KernelSource*> queue;
   for (const auto& [text, source] : sources) queue.push_back(&source);
   std::vector<Outcome> out(queue.size());
@@ -93,11 +93,18 @@ Result<int> run(const Options& options) {
   if (!ceilings) return ceilings.status();
 
   Sources sources;
+  std::vector<Diag> refused;
   for (const OpDef* op : *ops)
     for (const std::string& set : options.sets)
-      RT_RETURN_IF_ERROR(add_op(*op, set, options.target, sources));
+      RT_RETURN_IF_ERROR(add_op(*op, set, options.target, sources, refused));
   Progress progress("precompile", static_cast<int>(sources.size()));
-  int failed = 0;
+  int failed = static_cast<int>(refused.size());
+  for (const Diag& diag : refused) {
+    out->text(diag.str());
+    out->json_line(
+        nlohmann::ordered_json({{"kernel", diag.subject}, {"ok", false}, {"error", diag.str()}})
+            .dump());
+  }
   for (const Outcome& outcome : carry_all(sources, options.dir, progress)) {
     failed += outcome.status.ok() ? 0 : 1;
     nlohmann::ordered_json line = {{"kernel", outcome.name}, {"ok", outcome.status.ok()}};

@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kCacheLine = 64;
 
-// Memory of one tensor, aligned to a cache line and filled with small numbers of either sign; on the
-// device if there is one.
+// Memory of one tensor, aligned to a cache line and filled with small numbers of either sign; on
+// the device if there is one.
 class Buffer {
  public:
   Buffer(DType dtype, const std::vector<int64_t>& shape, const cuda::Device* device)

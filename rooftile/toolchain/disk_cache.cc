@@ -350,8 +350,8 @@ Result<CachedObject> carry_object(const std::string& dir, std::string text,
                                   std::vector<std::string> flags, std::string target_key) {
   Result<DiskCache> folder = DiskCache::open(dir);
   if (!folder.ok()) return folder.diag();
-  return build_in(*folder, {std::move(text), sorted(std::move(flags)), kAnyCompiler,
-                            std::move(target_key)});
+  return build_in(*folder,
+                  {std::move(text), sorted(std::move(flags)), kAnyCompiler, std::move(target_key)});
 }
 
 Result<CachedObject> compile_cached(std::string text, std::vector<std::string> flags,

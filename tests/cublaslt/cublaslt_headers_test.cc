@@ -27,8 +27,8 @@ ChildOutput compile_check(const std::string& headers, const std::string& define)
   Result<Compiler> compiler = find_compiler();
   if (!compiler.ok()) return {1, compiler.diag().str()};
   const std::string source = ROOFTILE_SOURCE_DIR;
-  std::vector<std::string> argv = {compiler->path, "-std=c++20", "-fsyntax-only", "-I" + source,
-                                   "-isystem",     headers};
+  std::vector<std::string> argv = {compiler->path, "-std=c++20", "-fsyntax-only",
+                                   "-I" + source,  "-isystem",   headers};
   if (!define.empty()) argv.push_back(define);
   argv.push_back(source + "/tests/cublaslt/headers_check.cc");
   Result<ChildOutput> out = run_child(argv);

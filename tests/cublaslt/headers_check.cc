@@ -39,7 +39,8 @@ static_assert(offsetof(lt::HeuristicResult, state) ==
 static_assert(offsetof(lt::HeuristicResult, waves) ==
               offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
 
-#define RT_SAME(ours, theirs) static_assert(static_cast<int>(ours) == static_cast<int>(theirs), #theirs)
+#define RT_SAME(ours, theirs) \
+  static_assert(static_cast<int>(ours) == static_cast<int>(theirs), #theirs)
 RT_SAME(lt::kSuccess, CUBLAS_STATUS_SUCCESS);
 RT_SAME(lt::kNotSupported, CUBLAS_STATUS_NOT_SUPPORTED);
 RT_SAME(lt::kR32F, CUDA_R_32F);

@@ -8,8 +8,8 @@ namespace {
 
 // ---- products ----------------------------------------------------------------------------------
 
-// Two warpgroups a block, each m64n256: the largest shape, whose operands the shared memory delivers
-// in less time than the tensor cores need.
+// Two warpgroups a block, each m64n256: the largest shape, whose operands the shared memory
+// delivers in less time than the tensor cores need.
 constexpr int kWarpgroups = 2, kM = 64, kN = 256;
 constexpr int kRowBytes = 128;  // of K in shared memory: one row of the 128-byte swizzle
 constexpr int kStepBytes = 32;  // of K, a wgmma
@@ -30,9 +30,7 @@ constexpr Product kProducts[] = {
     {"i8", "s32.s8.s8", 1, "r", "", 0xffffffffu, 0u},
 };
 
-std::string symbol_of(const Product& product) {
-  return std::string("rt_peak_") + product.dtype;
-}
+std::string symbol_of(const Product& product) { return std::string("rt_peak_") + product.dtype; }
 
 int k_of(const Product& product) { return kStepBytes / product.element_bytes; }
 
@@ -86,9 +84,9 @@ extern "C" __global__ void __launch_bounds__({threads}, 1) {symbol}(float* out, 
 
 std::string product_text(const Product& product) {
   return fmt::format(kProductText, fmt::arg("threads", kWarpgroups * 128),
-                     fmt::arg("symbol", symbol_of(product)),
-                     fmt::arg("bytes", kSmemBytes - 1024), fmt::arg("keep", product.keep),
-                     fmt::arg("set", product.set), fmt::arg("a_bytes", kM * kRowBytes),
+                     fmt::arg("symbol", symbol_of(product)), fmt::arg("bytes", kSmemBytes - 1024),
+                     fmt::arg("keep", product.keep), fmt::arg("set", product.set),
+                     fmt::arg("a_bytes", kM * kRowBytes),
                      fmt::arg("b_offset", kWarpgroups * kM * kRowBytes),
                      fmt::arg("type", *product.register_class == 'f' ? "float" : "int"),
                      fmt::arg("steps", kStepsPerGroup), fmt::arg("wgmma", wgmma(product)));
@@ -154,12 +152,11 @@ extern "C" __global__ void rt_empty() {}
 }  // namespace
 
 std::vector<DevicePeakKernel> device_peak_kernels() {
-  std::vector<DevicePeakKernel> out = {{"f32", "fma", "rt_peak_f32",
-                                        2.0 * kChains * kFmaThreads, kFmaThreads, 0}};
+  std::vector<DevicePeakKernel> out = {
+      {"f32", "fma", "rt_peak_f32", 2.0 * kChains * kFmaThreads, kFmaThreads, 0}};
   for (const Product& product : kProducts)
     out.push_back({product.dtype, fmt::format("wgmma m64n256k{}", k_of(product)),
-                   symbol_of(product),
-                   2.0 * kM * kN * k_of(product) * kStepsPerGroup * kWarpgroups,
+                   symbol_of(product), 2.0 * kM * kN * k_of(product) * kStepsPerGroup * kWarpgroups,
                    kWarpgroups * 128, kSmemBytes});
   return out;
 }

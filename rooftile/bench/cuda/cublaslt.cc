@@ -34,8 +34,7 @@ std::vector<std::string> folders() {
 
 Diag library_failed(lt::Status status, std::string doing) {
   return {.code = status == lt::kNotSupported ? ErrorCode::kUnsupported : ErrorCode::kMachine,
-          .subject = "cuBLASLt",
-          .message = std::move(doing) + " failed",
+          .message = "cuBLASLt: " + std::move(doing) + " failed",
           .found = "status " + std::to_string(status)};
 }
 

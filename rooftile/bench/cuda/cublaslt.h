@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt, NVIDIA's matrix product library, loaded at run time: the peer of products on a GPU.
 //
-// A Matmul is one product with its layouts, and the algorithms that the library proposes for it. The
-// library sees matrices column by column; ours lie row by row, so a product is given to it
+// A Matmul is one product with its layouts, and the algorithms that the library proposes for it.
+// The library sees matrices column by column; ours lie row by row, so a product is given to it
 // transposed: D^T = B^T A^T.
 #pragma once
 

@@ -62,28 +62,28 @@ struct HeuristicResult {
 static_assert(sizeof(HeuristicResult) == 96 && offsetof(HeuristicResult, state) == 72);
 
 // X(field, result, parameters): the symbol is "cublasLt" and the field.
-#define RT_CUBLASLT_ENTRY_POINTS(X)                                                              \
-  X(GetVersion, size_t, ())                                                                      \
-  X(Create, Status, (Handle * handle))                                                           \
-  X(MatmulDescCreate, Status, (MatmulDesc * desc, ComputeType compute, DataType scale))          \
-  X(MatmulDescDestroy, Status, (MatmulDesc desc))                                                \
-  X(MatmulDescSetAttribute, Status,                                                              \
-    (MatmulDesc desc, DescAttribute attribute, const void* value, size_t bytes))                 \
-  X(MatrixLayoutCreate, Status,                                                                  \
-    (Layout * layout, DataType type, uint64_t rows, uint64_t columns, int64_t leading))          \
-  X(MatrixLayoutDestroy, Status, (Layout layout))                                                \
-  X(MatrixLayoutSetAttribute, Status,                                                            \
-    (Layout layout, LayoutAttribute attribute, const void* value, size_t bytes))                 \
-  X(MatmulPreferenceCreate, Status, (Preference * preference))                                   \
-  X(MatmulPreferenceDestroy, Status, (Preference preference))                                    \
-  X(MatmulPreferenceSetAttribute, Status,                                                        \
-    (Preference preference, PreferenceAttribute attribute, const void* value, size_t bytes))     \
-  X(MatmulAlgoGetHeuristic, Status,                                                              \
-    (Handle handle, MatmulDesc desc, Layout a, Layout b, Layout c, Layout d,                     \
-     Preference preference, int wanted, HeuristicResult* results, int* found))                   \
-  X(Matmul, Status,                                                                              \
-    (Handle handle, MatmulDesc desc, const void* alpha, const void* a, Layout a_layout,          \
-     const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d,  \
+#define RT_CUBLASLT_ENTRY_POINTS(X)                                                             \
+  X(GetVersion, size_t, ())                                                                     \
+  X(Create, Status, (Handle * handle))                                                          \
+  X(MatmulDescCreate, Status, (MatmulDesc * desc, ComputeType compute, DataType scale))         \
+  X(MatmulDescDestroy, Status, (MatmulDesc desc))                                               \
+  X(MatmulDescSetAttribute, Status,                                                             \
+    (MatmulDesc desc, DescAttribute attribute, const void* value, size_t bytes))                \
+  X(MatrixLayoutCreate, Status,                                                                 \
+    (Layout * layout, DataType type, uint64_t rows, uint64_t columns, int64_t leading))         \
+  X(MatrixLayoutDestroy, Status, (Layout layout))                                               \
+  X(MatrixLayoutSetAttribute, Status,                                                           \
+    (Layout layout, LayoutAttribute attribute, const void* value, size_t bytes))                \
+  X(MatmulPreferenceCreate, Status, (Preference * preference))                                  \
+  X(MatmulPreferenceDestroy, Status, (Preference preference))                                   \
+  X(MatmulPreferenceSetAttribute, Status,                                                       \
+    (Preference preference, PreferenceAttribute attribute, const void* value, size_t bytes))    \
+  X(MatmulAlgoGetHeuristic, Status,                                                             \
+    (Handle handle, MatmulDesc desc, Layout a, Layout b, Layout c, Layout d,                    \
+     Preference preference, int wanted, HeuristicResult* results, int* found))                  \
+  X(Matmul, Status,                                                                             \
+    (Handle handle, MatmulDesc desc, const void* alpha, const void* a, Layout a_layout,         \
+     const void* b, Layout b_layout, const void* beta, const void* c, Layout c_layout, void* d, \
      Layout d_layout, const Algo* algo, void* workspace, size_t workspace_bytes, Stream stream))
 
 struct Api {

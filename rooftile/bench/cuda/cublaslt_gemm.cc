@@ -9,8 +9,8 @@
 namespace rooftile::bench {
 namespace {
 
-constexpr int kAlgorithms = 16;     // asked for
-constexpr int kTimedCalls = 10;     // of each, at least
+constexpr int kAlgorithms = 16;  // asked for
+constexpr int kTimedCalls = 10;  // of each, at least
 
 Diag refusal(const OpDef& op, std::string why) {
   return {.code = ErrorCode::kUnsupported,
@@ -20,8 +20,7 @@ Diag refusal(const OpDef& op, std::string why) {
 
 // By the name of the activation and whether there is a bias; 0: the library has no such epilogue.
 uint32_t epilogue_of(const std::string& activation, bool bias) {
-  if (activation == "none")
-    return bias ? cublaslt_abi::kEpilogueBias : cublaslt_abi::kEpilogueNone;
+  if (activation == "none") return bias ? cublaslt_abi::kEpilogueBias : cublaslt_abi::kEpilogueNone;
   if (activation == "relu")
     return bias ? cublaslt_abi::kEpilogueReluBias : cublaslt_abi::kEpilogueRelu;
   if (activation == "gelu_tanh")
@@ -176,9 +175,8 @@ Result<std::unique_ptr<DevicePeer>> cublaslt_gemm(const DevicePeerRequest& reque
                         .bias = data_of(set, "bias"),
                         .a_scale = data_of(set, "scale_a"),
                         .b_scale = data_of(set, "scale_b")});
-  auto matmul =
-      Matmul::make(request.device, *shape, attr_of(request.call, "alpha"),
-                   attr_of(request.call, "beta"), operands.front(), kAlgorithms);
+  auto matmul = Matmul::make(request.device, *shape, attr_of(request.call, "alpha"),
+                             attr_of(request.call, "beta"), operands.front(), kAlgorithms);
   if (!matmul) return matmul.status();
   const std::string name = "cuBLASLt " + (*library)->version() + ", best of " +
                            std::to_string((*matmul)->num_algorithms());

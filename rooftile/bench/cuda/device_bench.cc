@@ -93,12 +93,12 @@ class DeviceBench {
     if (!memory) return memory.status();
     const auto room = static_cast<int64_t>(static_cast<double>(memory->free_bytes) *
                                            kMaxMemoryShare / static_cast<double>(set_bytes));
-    // A call that touches little of its arguments (a row of a table) touches the same lines in each.
+    // A call that touches little of its arguments (a row of a table) touches the same lines in
+    // each.
     const bool rotates = 2 * line_.bytes >= static_cast<double>(set_bytes);
-    const int64_t copies =
-        rotates ? std::clamp<int64_t>(wanted / set_bytes + 1, 2,
-                                      std::clamp<int64_t>(room, 2, kMaxSets))
-                : 1;
+    const int64_t copies = rotates ? std::clamp<int64_t>(wanted / set_bytes + 1, 2,
+                                                         std::clamp<int64_t>(room, 2, kMaxSets))
+                                   : 1;
     for (int64_t copy = 0; copy < copies; ++copy) {
       auto set = check::DeviceArguments::allocate(device_, host);
       if (!set) return set.status();
@@ -107,11 +107,10 @@ class DeviceBench {
       sets_.push_back(std::move(*set));
       if (copy == 0) RT_RETURN_IF_ERROR(stream_.synchronize());  // `host` has been read
     }
-    line_.residency =
-        !rotates ? "L2 swept before each call"
-                 : fmt::format("rotated over {} copies, {:.1f} MB{}", copies,
-                               static_cast<double>(copies * set_bytes) / 1e6,
-                               copies * set_bytes < wanted ? ": within the L2" : "");
+    line_.residency = !rotates ? "L2 swept before each call"
+                               : fmt::format("rotated over {} copies, {:.1f} MB{}", copies,
+                                             static_cast<double>(copies * set_bytes) / 1e6,
+                                             copies * set_bytes < wanted ? ": within the L2" : "");
     sweeps_ = !rotates;
     return stream_.synchronize();
   }

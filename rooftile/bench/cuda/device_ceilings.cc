@@ -22,8 +22,8 @@ namespace {
 constexpr int kVersion = 1;
 constexpr int64_t kStreamBytes = int64_t{2} << 30;  // of 50 MB of L2
 constexpr int kSamples = 9;
-constexpr double kPeakSampleUs = 5000;  // long enough for the clock to settle under load
-constexpr uint32_t kBlocksPerSm = 4;    // of a stream: 2048 threads
+constexpr double kPeakSampleUs = 5000;
+constexpr uint32_t kBlocksPerSm = 4;  // of a stream: 2048 threads
 
 DeviceRaceOptions best_of(int samples) {
   DeviceRaceOptions options;
@@ -81,14 +81,14 @@ class Calibration {
                          std::vector<uint64_t> arguments) {
     auto kernel = ceiling_kernel(device_, symbol, config.dynamic_smem_bytes);
     if (!kernel) return kernel.status();
-    auto race = device_race(device_, stream_.get(),
-                            {launcher(device_, **kernel, config, std::move(arguments))},
-                            best_of(kSamples));
+    auto race =
+        device_race(device_, stream_.get(),
+                    {launcher(device_, **kernel, config, std::move(arguments))}, best_of(kSamples));
     if (!race) return race.status();
     return race->timings[0].quantile(0);
   }
 
-  // Sustained, not the best moment: a kernel under load runs at the clock that power allows.
+  // The best of several samples: a ceiling is what the device can do undisturbed.
   Result<Peak> measure_peak(const DevicePeakKernel& kernel) {
     const cuda::LaunchConfig config = {
         .grid = {static_cast<uint32_t>(device_.info().num_sms), 1, 1},
@@ -116,12 +116,13 @@ class Calibration {
     auto read = best_us("rt_read", config,
                         {address(memory_), static_cast<uint64_t>(bytes), address(memory_)});
     if (!read) return read.status();
-    auto copy = best_us("rt_copy", config, {address(memory_, bytes), address(memory_),
-                                            static_cast<uint64_t>(bytes)});
+    auto copy = best_us("rt_copy", config,
+                        {address(memory_, bytes), address(memory_), static_cast<uint64_t>(bytes)});
     if (!copy) return copy.status();
     auto* first = static_cast<std::byte*>(memory_.data());
     auto driver = device_race(device_, stream_.get(),
-                              {{"driver", [&](size_t) {
+                              {{"driver",
+                                [&](size_t) {
                                   return cuda::copy_on_device(device_, first + bytes, first, bytes,
                                                               stream_.get());
                                 }}},
@@ -144,8 +145,7 @@ Result<Ceilings> measure(const cuda::Device& device) {
   auto memory = cuda::DeviceBuffer::allocate(device, 2 * kStreamBytes);
   if (!memory) return memory.status();
   // Zeros would be moved and multiplied with less power, hence faster, than numbers are.
-  RT_RETURN_IF_ERROR(
-      cuda::fill(device, memory->data(), 0x5a, memory->bytes(), stream->get()));
+  RT_RETURN_IF_ERROR(cuda::fill(device, memory->data(), 0x5a, memory->bytes(), stream->get()));
   return Calibration(device, std::move(*stream), std::move(*memory)).measure();
 }
 

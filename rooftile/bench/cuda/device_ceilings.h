@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceilings of a GPU, measured: peak rate of products by dtype and of multiply-adds, bandwidth of
-// reading and copying, cost of a launch inside a graph. Kept like those of the processor
+// The ceilings of a GPU, measured: peak rate of products by dtype and of multiply-adds, bandwidth
+// of reading and copying, cost of a launch inside a graph. Kept like those of the processor
 // (roofline.h), under the device's name.
 #pragma once
 

@@ -17,8 +17,8 @@ namespace rooftile::bench {
 class DevicePeer {
  public:
   virtual ~DevicePeer() = default;
-  virtual std::string name() const = 0;             // "cuBLASLt 13.0.2"
-  virtual Status enqueue(size_t set) = 0;           // on the stream it was made for
+  virtual std::string name() const = 0;    // "cuBLASLt 13.0.2"
+  virtual Status enqueue(size_t set) = 0;  // on the stream it was made for
   virtual std::vector<std::pair<std::string, TensorView>> results(size_t set) const = 0;
 };
 

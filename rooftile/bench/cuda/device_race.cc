@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Starting a graph costs the first kernel a few microseconds: a thousandth of a sample.
 constexpr double kSampleUs = 2000;
-constexpr int64_t kMaxCalls = 4096;    // nodes of a graph
-constexpr int kSweptCalls = 5;         // calls of a sample where each is timed alone
+constexpr int64_t kMaxCalls = 4096;  // nodes of a graph
+constexpr int kSweptCalls = 5;       // calls of a sample where each is timed alone
 
 // The time between two events on the stream.
 class Stopwatch {

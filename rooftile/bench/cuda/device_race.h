@@ -4,7 +4,8 @@
 // A contestant's calls are captured into a graph, often enough that starting it vanishes, and going
 // through all copies of the arguments, so that no call finds its data in the L2 cache. Every round
 // launches each contestant's graph once between two events. Where copies do not help (calls that
-// touch little of their arguments), the cache is swept before each call and the call alone is timed.
+// touch little of their arguments), the cache is swept before each call and the call alone is
+// timed.
 #pragma once
 
 #include <functional>

@@ -73,10 +73,9 @@ TEST_F(DeviceRaceTest, SweepsBeforeEachCallWhereCopiesDoNotHelp) {
 TEST_F(DeviceRaceTest, AFailedCallEndsTheRace) {
   auto stream = cuda::Stream::create(device());
   ASSERT_TRUE(stream.ok());
-  const DeviceContestant refuses = {
-      "refuses", [](size_t) -> Status {
-        return Diag{.code = ErrorCode::kLaunch, .message = "no"};
-      }};
+  const DeviceContestant refuses = {"refuses", [](size_t) -> Status {
+                                      return Diag{.code = ErrorCode::kLaunch, .message = "no"};
+                                    }};
   auto race = device_race(device(), stream->get(), {refuses}, options(2));
   ASSERT_FALSE(race.ok());
   EXPECT_EQ(race.diag().code, ErrorCode::kLaunch);

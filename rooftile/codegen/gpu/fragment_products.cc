@@ -54,7 +54,7 @@ void FragmentLowering::multiply(const Node& product, Body& out) {
   const int depth = static_cast<int>(static_bound(b.shape[along_k ? 1 : 0]).value_or(0));
   const int steps = depth * element_bytes / 32;
   const int registers = columns(product.id) / 2;
-  const Val k = reg_i32("k"), mb = reg_i32("mb");
+  const Val k = reg_i32("step"), mb = reg_i32("block");
   lanes::Instr i;
   i.ins = Ins::kWgmma;
   i.dtype = b.dtype;
@@ -71,8 +71,8 @@ void FragmentLowering::multiply(const Node& product, Body& out) {
   i.args.push_back(descriptor(product, 1, k, mb));
   i.trans_b = !along_k;
   out.push_back(lanes::for_(
-      "k", 0, steps, 1,
-      {lanes::for_("mb", 0, placed_.row_blocks, 1, {lanes::instr(std::move(i))}, Unroll::kYes)},
+      "step", 0, steps, 1,
+      {lanes::for_("block", 0, placed_.row_blocks, 1, {lanes::instr(std::move(i))}, Unroll::kYes)},
       Unroll::kYes));
 }
 

@@ -15,7 +15,7 @@ struct TileChoice {
 };
 constexpr TileChoice kTiles[] = {
     {128, 256, 1, 1.00}, {128, 192, 2, 0.98}, {128, 128, 2, 0.94}, {128, 64, 1, 0.62},
-    {64, 256, 1, 0.80},  {64, 128, 1, 0.62},  {64, 64, 1, 0.40},   {64, 32, 1, 0.22},
+    {64, 256, 1, 0.80},  {64, 128, 1, 0.62},  {64, 64, 1, 0.40},   {64, 32, 1, 0.15},
 };
 
 constexpr int64_t kSharedBytes = 232448 - 1024;  // barriers aside
@@ -31,7 +31,7 @@ int groups_of(const TileChoice& tile) { return tile.rows == 128 ? 2 : 1; }
 int ring_depth(const TileChoice& tile, const Sm90Gemm& p) {
   const int64_t slot = (tile.rows + static_cast<int64_t>(p.right.size()) * tile.columns) * 128;
   const int64_t staging = staged(tile, p) ? groups_of(tile) * 2 * 8192 : 0;
-  return static_cast<int>(std::min<int64_t>((kSharedBytes - staging) / slot, 8));
+  return static_cast<int>(std::min<int64_t>((kSharedBytes - staging) / slot, 16));
 }
 
 TileChoice choose(const Sm90Gemm& p, const TargetInfo& target) {
@@ -41,6 +41,8 @@ TileChoice choose(const Sm90Gemm& p, const TargetInfo& target) {
     if (p.b_is_kn && tile.columns % 64 != 0) continue;
     // The sums of all products share the registers of one.
     if (static_cast<int64_t>(p.right.size()) * tile.columns > 256) continue;
+    // Stores from registers need some for their addresses.
+    if (!staged(tile, p) && tile.columns > 192) continue;
     if (tile.cluster > 1 && blocks(p.rows, tile.rows) < 2) continue;
     const int64_t tiles = p.batches * blocks(p.rows, tile.rows) * blocks(p.columns, tile.columns);
     const int64_t waves = blocks(tiles, target.multiprocessors);

@@ -55,7 +55,8 @@ Schedule large_m(const Config& config, const Env& dims, const TargetInfo& target
 OpDef gemm() {
   OpDef op("gemm", "gemm", "matrix product with bias, activation and residual");
   declare_gemm(op, {});
-  op.cpu_flag("packed_b", false, "b was packed beforehand for this machine (weights used many times)")
+  op.cpu_flag("packed_b", false,
+              "b was packed beforehand for this machine (weights used many times)")
       .source(
           "PyTorch Linear with a cuBLASLt-style epilogue; order: scale, bias, activation, "
           "residual, cast")
