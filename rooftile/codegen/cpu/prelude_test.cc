@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "rooftile/base/float_convert.h"
@@ -78,6 +79,9 @@ class Prelude : public ::testing::TestWithParam<size_t> {
  protected:
   void SetUp() override {
     target_ = targets()[GetParam()];
+    static std::map<size_t, std::shared_ptr<Library>> built_once;
+    library_ = built_once[GetParam()];
+    if (library_) return;
     const std::string path = ::testing::TempDir() + "prelude_" + std::to_string(GetParam()) + "_" +
                              std::to_string(getpid()) + ".so";
     auto built =
@@ -85,7 +89,7 @@ class Prelude : public ::testing::TestWithParam<size_t> {
     ASSERT_TRUE(built.ok()) << built.diag().str();
     auto library = Library::open(path);
     ASSERT_TRUE(library.ok()) << library.diag().str();
-    library_ = *library;
+    library_ = built_once[GetParam()] = *library;
     std::filesystem::remove(path);
   }
   template <class Fn>
