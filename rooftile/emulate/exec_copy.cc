@@ -219,6 +219,8 @@ Warp::Bulk& Machine::bulk_of(const At& at, int lane) {
   return bulk;
 }
 
+constexpr int64_t kChunkBytes = 16;
+
 void Machine::tensor_store(const At& at, int lane) {
   const TensorMap& map = memory_.map(at.code.map);
   Warp::Bulk& bulk = bulk_of(at, lane);
@@ -237,6 +239,17 @@ void Machine::tensor_store(const At& at, int lane) {
   if (const auto c = at.cta().shared->read(Viewer::lane(at.warp.clock, lane, true), offset,
                                            map.box_bytes, reader))
     conflict(at.cta(), *c, false, lane);
+  // Rows are clipped to whole chunks of 16 bytes, not to elements.
+  const int64_t element_bytes = map.inner_bytes / map.use->box[0];
+  for (int64_t row = 0; row < map.rows; ++row)
+    if (const BoxRow r = memory_.box_row(map, copy.coords, row);
+        r.count * element_bytes % kChunkBytes != 0)
+      throw Fault{.code = ErrorCode::kEmuBounds,
+                  .message = "a bulk store writes past the end of a row",
+                  .found = fmt::format("{} bytes of the row", r.count * element_bytes),
+                  .expected = "a multiple of 16",
+                  .fix = "rows of whole chunks, or stores by the threads",
+                  .lane = lane};
   // What it writes is written from now on, for whoever else writes or reads it.
   for (int64_t row = 0; row < map.rows; ++row)
     if (const BoxRow r = memory_.box_row(map, copy.coords, row); r.count > 0)

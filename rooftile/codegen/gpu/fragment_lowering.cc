@@ -610,11 +610,19 @@ bool has_product(const ir::Program& program, const ir::Block& block) {
   });
 }
 
-// A tensor map needs aligned data and rows, and no extent of 0.
-void need_map(const ir::Program& program, const std::string& tensor, GpuNeeds& needs) {
-  needs.aligned.push_back(tensor);
-  for (const Expr& extent : program.tensor(tensor)->shape)
+// A tensor map needs aligned data and rows, and no extent of 0. What the copy engine stores at the
+// end of a row is whole 16-byte chunks: measured on an H200, a row of one bf16 took more than its
+// two bytes.
+void need_map(const ir::Program& program, const std::string& name, GpuNeeds& needs) {
+  const ir::TensorParam& tensor = *program.tensor(name);
+  needs.aligned.push_back(name);
+  for (const Expr& extent : tensor.shape)
     if (!extent.is_const()) needs.conditions.push_back(extent >= Expr(1));
+  if (tensor.role == ir::Role::kIn) return;
+  const int64_t elements = 16 / size_bytes(tensor.dtype);
+  const Expr& row = tensor.shape.back();
+  if (!row.is_const() || row.value() % elements != 0)
+    needs.conditions.push_back(row % Expr(elements) == Expr(0));
 }
 
 }  // namespace
