@@ -82,12 +82,7 @@ class Table {
     if (rank > 0)
       add(i, "one dimension too few", {ErrorCode::kRank}, [](TensorView& v) { --v.rank; });
     add(i, "an impossible rank", {ErrorCode::kRank}, [](TensorView& v) { v.rank = 100; });
-    // The first tensor says where the kernel runs: in its place, the others are wrong.
-    std::set<std::string> elsewhere = {arg.name};
-    if (i == 0)
-      for (const ArgDef& other : op_.args) elsewhere.insert(other.name);
-    add(arg.name + ": on a GPU", {ErrorCode::kDevice}, elsewhere,
-        [i](Call& call) { call.tensors[i].device = DeviceKind::kCuda; });
+    add(i, "on a GPU", {ErrorCode::kDevice}, [](TensorView& v) { v.device = DeviceKind::kCuda; });
     add(i, "a dtype that does not exist", {ErrorCode::kDType},
         [](TensorView& v) { v.dtype = static_cast<DType>(200); });
     for (DType other : {DType::kI64, DType::kF32, DType::kBool, DType::kF8E5M2}) {
