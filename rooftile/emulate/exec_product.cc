@@ -16,6 +16,9 @@
 namespace rooftile::emulate {
 namespace {
 
+// An index or a size that is known to be positive.
+size_t position(int i) { return static_cast<size_t>(i); }
+
 using lanes::Ins;
 using lanes::Instr;
 
@@ -191,11 +194,11 @@ void Machine::run_product(Cta& cta, int group_index) {
   std::vector<float> sums(static_cast<size_t>(kWarpRows * n));
   std::vector<int32_t> counts(static_cast<size_t>(kWarpRows * n));
   for (int w = 0; w < kGroupWarps; ++w) {
-    Warp& warp = *cta.warps[static_cast<size_t>(group_index * kGroupWarps + w)];
+    Warp& warp = *cta.warps[position(group_index * kGroupWarps + w)];
     float* rows = a.data() + w * kWarpRows * k;
     if (from_registers)
       for (int j = 0; j < 4; ++j) {
-        const Cell& cell = in(warp, code.regs[static_cast<size_t>(code.reg_starts[1] + j)]);
+        const Cell& cell = in(warp, code.regs[position(code.reg_starts[1] + j)]);
         for (int lane = 0; lane < kLanes; ++lane) {
           const Place p = a_place(lane, j, size);
           decode_elements(reinterpret_cast<const uint8_t*>(&cell.u[lane]), 4 / size, instr.dtype,
@@ -207,7 +210,7 @@ void Machine::run_product(Cta& cta, int group_index) {
         Cell& cell = out(warp, code.regs[static_cast<size_t>(i)]);
         for (int lane = 0; lane < kLanes; ++lane) {
           const Place p = accumulator_place(lane, i);
-          visit(cell, lane, static_cast<size_t>(p.row * n + p.col));
+          visit(cell, lane, position(p.row * n + p.col));
         }
       }
     };
@@ -241,11 +244,9 @@ void Machine::exec_mma(const At& at) {
     }
     for (int j = 0; j < 2; ++j) {
       const Place p = b_place(lane, j, size);
-      decode_elements(
-          reinterpret_cast<const uint8_t*>(&in(at.warp, regs[static_cast<size_t>(4 + j)]).u[lane]),
-          4 / size, instr.dtype, values);
-      for (int e = 0; e < 4 / size; ++e)
-        b[static_cast<size_t>((p.row + e) * 8 + p.col)] = values[e];
+      decode_elements(reinterpret_cast<const uint8_t*>(&in(at.warp, regs[position(4 + j)]).u[lane]),
+                      4 / size, instr.dtype, values);
+      for (int e = 0; e < 4 / size; ++e) b[position((p.row + e) * 8 + p.col)] = values[e];
     }
   }
   float sums[16 * 8];

@@ -30,13 +30,13 @@ std::vector<uint32_t> operand_chunks(const MatrixDesc& desc, int rows, bool mn_m
     out.push_back(swizzled(static_cast<lanes::Swizzle>(desc.swizzle), desc.start + offset));
   };
   if (!mn_major) {
-    out.reserve(static_cast<size_t>(2 * rows));
+    out.reserve(static_cast<size_t>(rows) * 2);
     for (uint32_t r = 0; r < static_cast<uint32_t>(rows); ++r)
       for (uint32_t c = 0; c < 2; ++c)
         add(r % 8 * span + r / 8 * desc.stride + c * (plain ? desc.leading : 16));
     return out;
   }
-  out.reserve(static_cast<size_t>(2 * rows));
+  out.reserve(static_cast<size_t>(rows) * 2);
   const uint32_t chunks = span / 16;
   for (uint32_t j = 0; j < static_cast<uint32_t>(rows / 8); ++j)
     for (uint32_t k = 0; k < 16; ++k)

@@ -14,12 +14,13 @@ namespace rooftile::emulate {
 namespace {
 
 using namespace testing;  // NOLINT: short names for building programs
-using lanes::decl;
 using lanes::decl_array;
 using lanes::equal;
-using lanes::for_;
 using lanes::if_;
 using lanes::Swizzle;
+
+// An index or a size that is known to be positive.
+size_t position(int i) { return static_cast<size_t>(i); }
 
 enum class Major { kK, kMn, kRegisters };
 struct Layout {
@@ -172,11 +173,11 @@ TEST_P(EmulateProduct, IsTheSumOfProducts) {
   std::mt19937 rng(7);
   const auto fill = [&](const Operand& o, std::vector<uint8_t>& bytes) {
     std::vector<int> values(static_cast<size_t>(o.rows * k));
-    bytes.resize(static_cast<size_t>(o.rows * k * size));
+    bytes.resize(position(o.rows * k * size));
     for (int r = 0; r < o.rows; ++r)
       for (int i = 0; i < k; ++i) {
         const int value = static_cast<int>(rng() % 7) - 3;
-        values[static_cast<size_t>(r * k + i)] = value;
+        values[position(r * k + i)] = value;
         const int64_t place =
             o.layout.major == Major::kMn ? int64_t{i} * o.rows + r : int64_t{r} * k + i;
         store_element(bytes.data(), shape.dtype, place, value);
@@ -202,9 +203,8 @@ TEST_P(EmulateProduct, IsTheSumOfProducts) {
   for (int m = 0; m < 64; ++m)
     for (int n = 0; n < shape.n; ++n) {
       int sum = 0;
-      for (int i = 0; i < k; ++i)
-        sum += av[static_cast<size_t>(m * k + i)] * bv[static_cast<size_t>(n * k + i)];
-      const uint32_t bits = d[static_cast<size_t>(m * shape.n + n)];
+      for (int i = 0; i < k; ++i) sum += av[position(m * k + i)] * bv[position(n * k + i)];
+      const uint32_t bits = d[position(m * shape.n + n)];
       wrong += (whole ? static_cast<double>(static_cast<int32_t>(bits))
                       : std::bit_cast<float>(bits)) != sum
                    ? 1

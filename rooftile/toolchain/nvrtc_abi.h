@@ -35,6 +35,7 @@ using Program = struct ProgramImpl*;
   X(get_cubin, "nvrtcGetCUBIN", (Program program, char* cubin))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator and its parameter list
 #define RT_FIELD(field, symbol, parameters) Result(*field) parameters = nullptr;
   RT_NVRTC_ENTRY_POINTS(RT_FIELD)
 #undef RT_FIELD

@@ -87,6 +87,7 @@ static_assert(sizeof(HeuristicResult) == 96 && offsetof(HeuristicResult, state) 
      Layout d_layout, const Algo* algo, void* workspace, size_t workspace_bytes, Stream stream))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator and its parameter list
 #define RT_FIELD(field, result, parameters) result(*field) parameters = nullptr;
   RT_CUBLASLT_ENTRY_POINTS(RT_FIELD)
 #undef RT_FIELD

@@ -246,6 +246,7 @@ inline constexpr int kInterfaceVersion = 12000;
   X(FuncLoad, 12040, (Function function))
 
 struct Api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator and its parameter list
 #define RT_FIELD(field, version, parameters) Result(*field) parameters = nullptr;
   RT_CUDA_ENTRY_POINTS(RT_FIELD)
 #undef RT_FIELD
