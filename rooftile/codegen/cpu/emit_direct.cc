@@ -92,7 +92,8 @@ std::string Emitter::gang_stride(const Node& load) const {
   std::string stride;
   for (size_t d = 0; d < load.region.size(); ++d) {
     const DimIndex& dim = load.region[d];
-    const std::set<std::string> in_begin = symbols_of(dim.begin), in_extent = symbols_of(dim.extent);
+    const std::set<std::string> in_begin = symbols_of(dim.begin),
+                                in_extent = symbols_of(dim.extent);
     if (!in_begin.count(gang_->var) && !in_extent.count(gang_->var)) continue;
     if (dim.kind != DimIndex::kPoint || !dim.begin.same_as(Expr::sym(gang_->var)) ||
         !stride.empty())
@@ -141,8 +142,8 @@ Result<std::string> Emitter::emit_ahead(const Node& load) {
   w_.show_names(names);
   if (!where.ok()) return where.diag();
   const std::string who = stride.empty() ? "0l, 1l, 0l" : "member, members, " + stride;
-  w_.line("const auto " + name + " = ahead_of(" + row + ", " + count + "(), " + who + ", (" + width +
-          ") * " + std::to_string(size_bytes(load.dtype)) + ", " + rows + ");");
+  w_.line("const auto " + name + " = ahead_of(" + row + ", " + count + "(), " + who + ", (" +
+          width + ") * " + std::to_string(size_bytes(load.dtype)) + ", " + rows + ");");
   return name;
 }
 

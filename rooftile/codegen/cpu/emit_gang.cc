@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gangs: instances of a parallel dimension whose serial loop is run in step, iteration by iteration.
+// Gangs: instances of a parallel dimension whose serial loop is run in step, iteration by
+// iteration.
 //
 // The text has three parts, each with a loop over the members: before the serial loop, inside it,
 // and after it. Scratch that more than one part mentions, and what the loop carries, exists once a
@@ -97,8 +98,9 @@ void Emitter::find_member_buffers(const Gang& gang, const std::vector<std::strin
 std::string Emitter::buffer_declarations(bool of_members) const {
   std::string out;
   if (of_members)
-    out += "      char* const own = scratch + lay.at_members + member * lay.member;\n"
-           "      (void)own;\n";
+    out +=
+        "      char* const own = scratch + lay.at_members + member * lay.member;\n"
+        "      (void)own;\n";
   auto declare = [&](const std::string& type, const std::string& name) {
     if ((of_member_.count(name) > 0) != of_members) return;
     out += "      " + type + "* const " + name + " = (" + type + "*)(" +

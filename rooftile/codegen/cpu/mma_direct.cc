@@ -88,17 +88,17 @@ template <class Row, class Next> AI void mm_amx_bf16_rows_t(const i32* a, i64 pa
       i64 step = 0;
       const char* const p = bytes % 64 ? 0 : tile_rows(row, r, n, stride, &step);
       TILE_ZERO(0);
-      for (i64 k = 0; k < steps; k++) {
-        TILE_LOAD(6, panel + k * 512, 128);
-        if (p) {
-          TILE_LOAD(4, p + 64 * k, step);
-        } else {
-          stage_tile(staged, row, r, n, 64 * k, bytes);
-          TILE_LOAD(4, staged, 64);
-        }
-        TILE_MUL(0, 4, 6);
-        next.ask(share);
+      // Neighbouring steps use different tiles: a load need not wait for the multiplication before.
+#define STEP(B, A) { \
+        TILE_LOAD(A, panel + k * 512, 128); \
+        if (p) { TILE_LOAD(B, p + 64 * k, step); } \
+        else { stage_tile(staged, row, r, n, 64 * k, bytes); TILE_LOAD(B, staged, 64); } \
+        TILE_MUL(0, B, A); next.ask(share); k++; }
+      for (i64 k = 0; k < steps;) {
+        STEP(4, 6)
+        if (k < steps) STEP(5, 7)
       }
+#undef STEP
       TILE_STORE(0, tile);
       store_transposed(c + m0 * ldc + r, ldc, tile, imin(16, m - m0));
     }
@@ -127,11 +127,11 @@ template <class Row, class Next> AI void mm_amx_bf16_rows_n(const char* a, i64 p
           i64 step = 0;
           const char* const p = bytes % 64 ? 0 : tile_rows(row, k0 + k, kn, stride, &step);
           TILE_LOAD(4, &spread[0][k], 1024);
-#define COLUMNS(T) if (T < tiles) { \
-            if (p) { TILE_LOAD(5, p + at + 64 * T, step); } \
-            else { stage_tile(staged, row, k0 + k, kn, at + 64 * T, bytes); TILE_LOAD(5, staged, 64); } \
-            TILE_MUL(T, 4, 5); next.ask(share); }
-          COLUMNS(0) COLUMNS(1) COLUMNS(2) COLUMNS(3)
+#define COLUMNS(T, B) if (T < tiles) { \
+            if (p) { TILE_LOAD(B, p + at + 64 * T, step); } \
+            else { stage_tile(staged, row, k0 + k, kn, at + 64 * T, bytes); TILE_LOAD(B, staged, 64); } \
+            TILE_MUL(T, 4, B); next.ask(share); }
+          COLUMNS(0, 5) COLUMNS(1, 6) COLUMNS(2, 7) COLUMNS(3, 5)
 #undef COLUMNS
         }
         TILE_STORE(0, tile[0]); TILE_STORE(1, tile[1]); TILE_STORE(2, tile[2]); TILE_STORE(3, tile[3]);

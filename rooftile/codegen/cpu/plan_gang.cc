@@ -55,11 +55,11 @@ Status Plan::plan_gang(const std::string& var, int64_t width) {
     for (ValueId inner : phase.block.nodes) {
       if (program_->node(inner).op != Op::kLoop) continue;
       if (gang.loop >= 0)
-        return gang_error(*program_, ErrorCode::kPlacement, var,
-                          "a gang's instances have several loops one after the other",
-                          "`" + program_->node(gang.loop).name + "` and `" +
-                              program_->node(inner).name + "`",
-                          "one loop");
+        return gang_error(
+            *program_, ErrorCode::kPlacement, var,
+            "a gang's instances have several loops one after the other",
+            "`" + program_->node(gang.loop).name + "` and `" + program_->node(inner).name + "`",
+            "one loop");
       gang.loop = inner;
     }
     if (gang.loop < 0)
@@ -111,7 +111,8 @@ bool Plan::is_common(ValueId id, const std::string& var) const {
   const Node& node = program_->node(id);
   const bool pure = node.op == Op::kFill || node.op == Op::kScalar || node.op == Op::kFromIndex ||
                     node.op == Op::kIota || node.op == Op::kElementwise || node.op == Op::kSelect ||
-                    node.op == Op::kCast || (node.op == Op::kLoad && !eager_tensors_.count(node.name));
+                    node.op == Op::kCast ||
+                    (node.op == Op::kLoad && !eager_tensors_.count(node.name));
   if (!pure || mentions(node.expr, var)) return false;
   for (const ir::DimIndex& dim : node.region)
     if (mentions(dim.begin, var) || mentions(dim.extent, var)) return false;

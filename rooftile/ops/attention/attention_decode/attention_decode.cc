@@ -133,7 +133,7 @@ void gang_heads(Schedule* s, int64_t sequences, const Env& dims, const TargetInf
   const int64_t width = std::min({widest, heads, kWidestGang});
   if (width < 2) return;
   s->gang = {{"hkv", width}};
-  s->tile["BN"] = 32;
+  s->tile["BN"] = 64;
 }
 
 Schedule common_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
