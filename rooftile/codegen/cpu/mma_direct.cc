@@ -24,16 +24,18 @@ template <class Row> struct Ahead {
   i64 who, members;  // next member
   i64 apart, bytes;  // from one member to the next; of a row
   i64 left;          // rows of this member's share
+  const char* base;  // of row `at`, once known
   __attribute__((always_inline)) void ask(i64 n) {
     for (; n > 0 && left > 0 && at < end; left--, n--) {
-      prefetch_row(row(at) + who * apart, bytes);
-      if (++who == members) who = 0, at++;
+      if (!base) base = row(at);
+      prefetch_row(base + who * apart, bytes);
+      if (++who == members) who = 0, at++, base = 0;
     }
   }
 };
 template <class Row> AI Ahead<Row> ahead_of(Row row, i64 end, i64 who, i64 members, i64 apart, i64 bytes, i64 rows) {
   const i64 first = who * rows;
-  return {row, first / members, end, first % members, members, apart, bytes, rows};
+  return {row, first / members, end, first % members, members, apart, bytes, rows, 0};
 }
 struct NothingAhead { void ask(i64) {} };
 // Sixteen rows from `c` on as one tile: their address and distance, or 0 if they must be staged.
