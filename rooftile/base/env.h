@@ -11,16 +11,23 @@
 namespace rooftile {
 
 // clang-format off
-#define RT_ENV_VARS(X)                                                                          \
-  X(kCacheDir, "ROOFTILE_CACHE_DIR", "folder of compiled kernels (default: ~/.cache/rooftile)") \
-  X(kCxx,      "ROOFTILE_CXX",       "C++ compiler for kernels (default: g++, then clang++)")   \
-  X(kIsa,      "ROOFTILE_ISA",       "at most this instruction set: avx512, avx2, generic")     \
-  X(kNoAmx,    "ROOFTILE_NO_AMX",    "1: do not use AMX tiles")                                 \
-  X(kThreads,  "ROOFTILE_THREADS",   "threads of a kernel (default: as OMP_NUM_THREADS)")       \
-  X(kQuiet,    "ROOFTILE_QUIET",     "1: no progress lines on standard error")                  \
-  X(kXdgCache, "XDG_CACHE_HOME",     "replaces ~/.cache")                                       \
-  X(kHome,     "HOME",               "home folder, for the default cache")                      \
-  X(kPath,     "PATH",               "where the compiler is looked for")
+#define RT_ENV_VARS(X)                                                                               \
+  X(kCacheDir,    "ROOFTILE_CACHE_DIR",   "folder of compiled kernels (default: ~/.cache/rooftile)") \
+  X(kCxx,         "ROOFTILE_CXX",         "C++ compiler for kernels (default: g++, then clang++)")   \
+  X(kIsa,         "ROOFTILE_ISA",         "at most this instruction set: avx512, avx2, generic")     \
+  X(kNoAmx,       "ROOFTILE_NO_AMX",      "1: do not use AMX tiles")                                 \
+  X(kThreads,     "ROOFTILE_THREADS",     "threads of a kernel (default: as OMP_NUM_THREADS)")       \
+  X(kQuiet,       "ROOFTILE_QUIET",       "1: no progress lines on standard error")                  \
+  X(kNvrtc,       "ROOFTILE_NVRTC",       "the NVRTC library, a file (default: searched)")           \
+  X(kCubinDir,    "ROOFTILE_CUBIN_DIR",   "folder of GPU kernels compiled elsewhere")                \
+  X(kCudaDriver,  "ROOFTILE_CUDA_DRIVER", "the CUDA driver library (default: libcuda.so.1)")         \
+  X(kXdgCache,    "XDG_CACHE_HOME",       "replaces ~/.cache")                                       \
+  X(kHome,        "HOME",                 "home folder, for the default cache")                      \
+  X(kPath,        "PATH",                 "where the compiler is looked for")                        \
+  X(kLibraryPath, "LD_LIBRARY_PATH",      "where libraries are looked for first")                    \
+  X(kCudaHome,    "CUDA_HOME",            "the CUDA toolkit, for its NVRTC")                         \
+  X(kVirtualEnv,  "VIRTUAL_ENV",          "a Python environment, for its NVRTC")                     \
+  X(kVisibleGpus, "CUDA_VISIBLE_DEVICES", "read by the driver: the GPUs it shows")
 // clang-format on
 
 enum class EnvVar {

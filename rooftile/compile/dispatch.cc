@@ -97,7 +97,8 @@ class CallKey {
     push(static_cast<int64_t>(reinterpret_cast<intptr_t>(&op)));
     for (int64_t flag : args.flags) push(flag);
     for (const TensorView& view : args.tensors) {
-      push(view.rank | static_cast<int64_t>(view.dtype) << 8 | int64_t{is_absent(view)} << 16);
+      push(view.rank | static_cast<int64_t>(view.dtype) << 8 | int64_t{is_absent(view)} << 16 |
+           static_cast<int64_t>(view.device) << 20);
       for (int i = 0; i < view.rank; ++i) push(view.shape[static_cast<size_t>(i)]);
     }
     return true;
@@ -154,6 +155,13 @@ bool is_permanent(const OpDef& op) {
                      [&](const OpDef& kept) { return &kept == &op; });
 }
 
+// Where the tensors are is where the kernel runs; a mixture is the launcher's to refuse.
+const TargetInfo& target_of(const OpArgs& args) {
+  for (const TensorView& view : args.tensors)
+    if (!is_absent(view)) return view.device == DeviceKind::kCuda ? sm90_target() : host_target();
+  return host_target();
+}
+
 // ---- the process's memory -----------------------------------------------------------------------
 
 Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOptions& options) {
@@ -165,7 +173,7 @@ Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOpt
   Result<const KernelDef*> kernel = choose_kernel(op, args, *config, options);
   if (!kernel.ok()) return kernel.diag();
   const Env dims = bind_dims(op, *config, args.tensors);
-  const TargetInfo& target = host_target();
+  const TargetInfo& target = target_of(args);
   const Schedule schedule = options.schedule != nullptr ? *options.schedule
                             : (*kernel)->schedule       ? (*kernel)->schedule(*config, dims, target)
                                                         : Schedule{.name = "default"};

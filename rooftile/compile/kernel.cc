@@ -11,6 +11,7 @@
 #include "rooftile/codegen/cpu/emit_cpu.h"
 #include "rooftile/codegen/cpu/mma_text.h"
 #include "rooftile/codegen/host/launcher.h"
+#include "rooftile/compile/gpu_kernel.h"
 #include "rooftile/runtime/cpu/library.h"
 #include "rooftile/runtime/cpu/pack.h"
 #include "rooftile/toolchain/disk_cache.h"
@@ -113,6 +114,7 @@ std::string kernel_name(const OpDef& op, const KernelDef& kernel, const Config& 
 Result<KernelSource> generate(const ir::Program& program, const std::string& name,
                               const Schedule& schedule, const TargetInfo& target) {
   RT_RETURN_IF_ERROR(ir::verify(program));
+  if (target.gpu) return generate_gpu(program, name, schedule, target);
   RT_RETURN_IF_ERROR(check_names(program, schedule));
   std::map<std::string, Expr, std::less<>> values;
   for (const auto& [param, value] : schedule.tile) values.emplace(param, Expr(value));
@@ -152,6 +154,7 @@ Result<KernelSource> generate(const OpDef& op, const KernelDef& kernel, const Co
 }
 
 Result<std::shared_ptr<const CompiledKernel>> compile(KernelSource source) {
+  if (source.gpu()) return compile_gpu(std::move(source));
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const CompiledKernel>> loaded;  // by object path
   Result<CachedObject> object =

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an operator, a config and a schedule to a loaded, callable CPU kernel.
+// From an operator, a config and a schedule to a loaded, callable kernel.
 //
 //   build (OpDef) -> verify -> substitute tile parameters -> lower_cpu (codegen/cpu) -> emit text +
 //   launcher
 //   -> system compiler / disk cache (toolchain) -> dlopen (runtime/cpu)
+//
+// For a GPU: lower_gpu (codegen/gpu) -> CUDA text -> NVRTC / cubin cache; the launcher is host code
+// as above, bound to the device runtime once it is loaded (compile/gpu_kernel.cc).
 #pragma once
 
 #include <memory>
@@ -11,11 +14,17 @@
 #include <vector>
 
 #include "rooftile/base/diag.h"
+#include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/compile/schedule.h"
 #include "rooftile/ops/op_def.h"
 #include "rooftile/runtime/ffi_abi.h"
+#include "rooftile/toolchain/ptxas_report.h"
 
 namespace rooftile {
+
+namespace cuda {
+class GpuKernel;
+}
 
 // An operand that the schedule wants packed ahead of the call (runtime/cpu/pack.h does it).
 struct PrepackedOperand {
@@ -23,6 +32,13 @@ struct PrepackedOperand {
   DType dtype = DType::kBf16;   // of the logical operand
   DType packed = DType::kBf16;  // of the packed one: a target without f16 arithmetic takes f32
   bool n_major = true;          // logical operand is [N, K] (true) or [K, N]
+};
+
+// One CUDA text of a GPU kernel.
+struct GpuText {
+  size_t variant = 0, phase = 0;
+  std::string name;  // of the entry function
+  std::string text;
 };
 
 struct KernelSource {
@@ -35,6 +51,11 @@ struct KernelSource {
   std::vector<std::string> flags;  // compiler flags, canonical order
   std::string target_key;          // TargetInfo::key() of the machine it is for
   std::vector<PrepackedOperand> prepacked;
+  // GPU only: the lanes of each variant, what each needs, and their texts (kernel_text is all of
+  // them, for reading)
+  std::vector<codegen::GpuVariant> variants;
+  std::vector<GpuText> gpu_texts;
+  bool gpu() const { return !variants.empty(); }
 };
 
 struct CompiledKernel {
@@ -43,7 +64,9 @@ struct CompiledKernel {
   std::string library_path;         // the shared object in the cache
   double compile_ms = 0;            // 0 on a cache hit
   bool from_cache = false;
-  std::shared_ptr<void> library;  // keeps the code loaded
+  std::shared_ptr<void> library;                   // keeps the code loaded
+  const cuda::GpuKernel* device_kernel = nullptr;  // GPU only
+  std::vector<PtxasReport> reports;                // GPU only: one a text
 };
 
 // Everything up to the texts; no compiler needed. `schedule` null: the kernel's own choice for

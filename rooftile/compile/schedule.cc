@@ -75,6 +75,8 @@ std::string Schedule::str() const {
   number("prefetch_rows", prefetch_rows, defaults.prefetch_rows);
   number("prefetch_bytes", prefetch_bytes, defaults.prefetch_bytes);
   number("threads", threads, defaults.threads);
+  field("gpu", gpu.str(), gpu != gpu::Plan{});
+  for (const Schedule& other : otherwise) field("otherwise", other.str(), true);
   return out;
 }
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "rooftile/compile/schedule_gpu.h"
+
 namespace rooftile {
 
 // How a product is computed.
@@ -51,6 +53,11 @@ struct Schedule {
   int prefetch_rows = 1;      // row kernels: prefetch this many indices ahead
   int prefetch_bytes = 4096;  // streamed operands of small products: distance
   int threads = 0;            // 0: all
+
+  // Target sm90: everything above but name and tile is the CPU's, the rest is here.
+  gpu::Plan gpu;
+  // GPU: schedules for calls whose alignment this one does not admit, tried in order
+  std::vector<Schedule> otherwise;
 
   std::string str() const;
   bool operator==(const Schedule&) const = default;

@@ -18,4 +18,20 @@ std::string TargetInfo::key() const {
          "/l2=" + std::to_string(l2_bytes) + "/l3=" + std::to_string(l3_bytes);
 }
 
+const TargetInfo& sm90_target() {
+  static const TargetInfo target = [] {
+    TargetInfo t;
+    t.name = "sm90";
+    t.isa = "sm_90a";
+    t.gpu = true;
+    t.multiprocessors = 132;
+    t.threads = 1;
+    t.l1_bytes = 256 << 10;  // of a multiprocessor, shared memory included
+    t.l2_bytes = 50 << 20;
+    t.l3_bytes = 0;
+    return t;
+  }();
+  return target;
+}
+
 }  // namespace rooftile

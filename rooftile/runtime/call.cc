@@ -32,7 +32,10 @@ void capture(const RtError* error) {
   raised.fix = error->fix;
 }
 
-const RtHostApi kHostApi = {kRtHostApiMagic, &capture, &thread_workspace};
+thread_local void* current_stream = nullptr;
+void* stream_of_thread(int32_t) { return current_stream; }
+
+const RtHostApi kHostApi = {kRtHostApiMagic, &capture, &thread_workspace, &stream_of_thread};
 
 DLTensor as_dlpack(const TensorView& view) {
   const DTypeInfo& dtype = info(view.dtype);
@@ -57,6 +60,9 @@ Diag too_many(std::string_view what, size_t found, size_t limit) {
 }
 
 }  // namespace
+
+StreamScope::StreamScope(void* stream) : before_(current_stream) { current_stream = stream; }
+StreamScope::~StreamScope() { current_stream = before_; }
 
 Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,
               std::span<const Scalar> scalars, Absent absent) {

@@ -27,6 +27,19 @@ inline constexpr size_t kMaxScalarArgs = 32;
 // Whether views of nothing (TensorView()) are passed on, or left out as absent optional arguments.
 enum class Absent : uint8_t { kPass, kLeaveOut };
 
+// The CUDA stream on which this thread's calls of GPU kernels run, while the scope lasts. Null: the
+// legacy default stream, which is also what holds without a scope. Not owned.
+class StreamScope {
+ public:
+  explicit StreamScope(void* stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  void* before_;
+};
+
 // Runs the launcher on the calling thread with this thread's workspace. Every violation that the
 // launcher finds comes back with its code and texts; then nothing has been written.
 Status invoke(TVMFFISafeCall launch, std::span<const TensorView> tensors,

@@ -73,11 +73,33 @@ struct RtHostApi {
   void (*error)(const RtError* error);
   void* (*workspace)(
       int64_t bytes);  // 64-byte aligned, valid until this thread's next call; null: no memory
+  void* (*stream)(int32_t device_id);  // CUDA stream of this thread's calls; null: legacy default
+};
+
+// One checked call of a GPU kernel, as its launcher hands it to the runtime.
+struct RtGpuCall {
+  int32_t variant;  // whose needs the call meets
+  int32_t device_id;
+  void* stream;
+  const uint32_t* grids;         // x, y, z of each phase; a zero skips the phase
+  void* const* tensors;          // data, in the program's order
+  const int64_t* const* shapes;  // their extents
+  const int64_t* ints;           // compile/arg_layout.h: dims, integer attributes, strides
+  const float* floats;
+  const int64_t* workspace_bytes;  // of each workspace tensor
+};
+
+// What a GPU launcher is bound to after loading: __rooftile_bind_<name>(&launcher). `launch`
+// returns null, or what went wrong, which lives until this thread's next call.
+struct RtGpuLauncher {
+  void* kernel;
+  const RtError* (*launch)(void* kernel, const RtGpuCall* call);
+  int32_t (*multiprocessors)(void* kernel, int32_t device_id);  // 0: no such device
 };
 
 }  // extern "C"
 
-inline constexpr uint64_t kRtHostApiMagic = 0x31304950'41544f52;  // "ROTAPI01" in memory
+inline constexpr uint64_t kRtHostApiMagic = 0x32304950'41544f52;  // "ROTAPI02" in memory
 
 namespace rooftile::abi {
 
@@ -97,6 +119,7 @@ static_assert(offsetof(DLTensor, device) == 8 && offsetof(DLTensor, ndim) == 16)
 static_assert(offsetof(DLTensor, dtype) == 20 && offsetof(DLTensor, shape) == 24);
 static_assert(offsetof(DLTensor, strides) == 32 && offsetof(DLTensor, byte_offset) == 40);
 static_assert(sizeof(TVMFFIAny) == 16 && offsetof(TVMFFIAny, v_ptr) == 8);
-static_assert(sizeof(RtError) == 80 && sizeof(RtHostApi) == 24);
+static_assert(sizeof(RtError) == 80 && sizeof(RtHostApi) == 32);
+static_assert(sizeof(RtGpuCall) == 64 && sizeof(RtGpuLauncher) == 24);
 
 }  // namespace rooftile::abi

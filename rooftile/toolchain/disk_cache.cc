@@ -116,8 +116,16 @@ std::vector<std::string> sorted(std::vector<std::string> flags) {
 // checking it is comparing it.
 constexpr std::string_view kHashField = "object-sha256 ";
 
-std::string object_name(const std::string& key, const std::string& object_hash) {
-  return key + "-" + object_hash.substr(0, 16) + ".so";
+std::string_view text_suffix(ObjectKind kind) { return kind == ObjectKind::kHost ? ".cc" : ".cu"; }
+
+std::string object_name(const ObjectInputs& inputs, const std::string& key,
+                        const std::string& object_hash) {
+  return key + "-" + object_hash.substr(0, 16) +
+         (inputs.kind == ObjectKind::kHost ? ".so" : ".cubin");
+}
+
+std::string text_name(const ObjectInputs& inputs, const std::string& key) {
+  return key + std::string(text_suffix(inputs.kind));
 }
 
 std::string describe(const ObjectInputs& inputs, const std::string& key,
@@ -128,7 +136,7 @@ std::string describe(const ObjectInputs& inputs, const std::string& key,
   };
   field(kHashField, object_hash);
   field("object-bytes ", std::to_string(object_bytes));
-  field("object ", object_name(key, object_hash));
+  field("object ", object_name(inputs, key, object_hash));
   field("text-sha256 ", sha256_hex(inputs.text));
   field("text-bytes ", std::to_string(inputs.text.size()));
   field("compiler ", inputs.compiler);
@@ -154,13 +162,14 @@ std::optional<CachedObject> find_sound(const std::string& dir, const ObjectInput
   const std::optional<std::string> meta = read_file(stem + ".meta");
   const std::string hash = meta ? hash_in(*meta) : "";
   if (hash.empty()) return std::nullopt;
-  const std::string path = dir + "/" + object_name(key, hash);
+  const std::string path = dir + "/" + object_name(inputs, key, hash);
   const std::optional<std::string> object = read_file(path);
   if (!object || sha256_hex(*object) != hash) return std::nullopt;
   if (*meta != describe(inputs, key, hash, object->size())) return std::nullopt;
-  if (read_file(stem + ".cc") != inputs.text) return std::nullopt;
+  const std::string text_path = dir + "/" + text_name(inputs, key);
+  if (read_file(text_path) != inputs.text) return std::nullopt;
   return CachedObject{.path = path,
-                      .text_path = stem + ".cc",
+                      .text_path = text_path,
                       .from_cache = true,
                       .compile_ms = 0,
                       .keep_alive = nullptr};
@@ -195,13 +204,14 @@ Result<CachedObject> build(const std::string& dir, const ObjectInputs& inputs,
 
   CachedObject out{object, "", false, elapsed.count(), work};
   const std::string hash = sha256_hex(*bytes);
-  const std::string published = dir + "/" + object_name(key, hash);
+  const std::string published = dir + "/" + object_name(inputs, key, hash);
   const std::string meta = describe(inputs, key, hash, bytes->size());
   const std::string stem = dir + "/" + key;
+  const std::string text_path = dir + "/" + text_name(inputs, key);
   if (!sync_file(object) || !write_synced(work->file("text"), inputs.text) ||
-      !write_synced(work->file("meta"), meta) || !rename_into(work->file("text"), stem + ".cc"))
+      !write_synced(work->file("meta"), meta) || !rename_into(work->file("text"), text_path))
     return out;
-  out.text_path = stem + ".cc";
+  out.text_path = text_path;
   if (!rename_into(object, published)) return out;
   out.path = published;
   out.keep_alive = nullptr;
@@ -244,8 +254,9 @@ Result<std::string> default_dir() {
                      "set ROOFTILE_CACHE_DIR to a folder of your own");
 }
 
-// Whoever can replace a file in `dir` can run code as this user.
-Status check_private(const std::string& dir) {
+// Whoever can replace a file in `dir` can run code as this user. `root_too`: root's folders will
+// do.
+Status check_private(const std::string& dir, bool root_too) {
   struct stat info;
   if (stat(dir.c_str(), &info) != 0)
     return cache_error(dir, "the kernel cache cannot be used", std::strerror(errno),
@@ -253,7 +264,7 @@ Status check_private(const std::string& dir) {
   if (!S_ISDIR(info.st_mode))
     return cache_error(dir, "the kernel cache cannot be used", "a file that is no folder",
                        "set ROOFTILE_CACHE_DIR to a folder of your own");
-  if (info.st_uid != geteuid())
+  if (info.st_uid != geteuid() && !(root_too && info.st_uid == 0))
     return cache_error(
         dir, "the kernel cache belongs to another user",
         "owner " + std::to_string(info.st_uid) + ", you are " + std::to_string(geteuid()),
@@ -292,8 +303,19 @@ Result<DiskCache> DiskCache::open(const std::string& dir) {
       return cache_error(path, "the kernel cache cannot be created", std::strerror(errno),
                          "set ROOFTILE_CACHE_DIR to a folder of your own");
   }
-  RT_RETURN_IF_ERROR(check_private(path));
+  RT_RETURN_IF_ERROR(check_private(path, /*root_too=*/false));
   return DiskCache(path);
+}
+
+Result<DiskCache> DiskCache::open_read_only(const std::string& dir) {
+  std::error_code error;
+  const std::string path = fs::absolute(dir, error).string();
+  RT_RETURN_IF_ERROR(check_private(path, /*root_too=*/true));
+  return DiskCache(path);
+}
+
+std::optional<CachedObject> DiskCache::find(const ObjectInputs& inputs) const {
+  return find_sound(dir_, inputs, inputs.key());
 }
 
 Result<CachedObject> DiskCache::get_or_build(const ObjectInputs& inputs,

@@ -2,8 +2,8 @@
 // Compiled kernels on disk, found by their content.
 //
 // The key is the SHA-256 of everything the object depends on. An entry is three files:
-//   <key>.cc            the exact text
-//   <key>-<hash>.so     the object, its name carrying the start of its own SHA-256
+//   <key>.cc            the exact text (.cu for a GPU's)
+//   <key>-<hash>.so     the object, its name carrying the start of its own SHA-256 (.cubin)
 //   <key>.meta          written last: sizes, hashes, compiler, target, flags; the entry exists when
 //   this does
 // Every file is written aside, synced and renamed into place, and never changed afterwards. There
@@ -12,8 +12,10 @@
 // kind is a miss, and the entry is built again.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,13 +24,16 @@
 
 namespace rooftile {
 
+enum class ObjectKind : uint8_t { kHost, kCubin };  // .cc and .so; .cu and .cubin
+
 // All that an object depends on.
 struct ObjectInputs {
   std::string text;
   std::vector<std::string> flags;  // their order does not count
   std::string compiler;            // Compiler::identity
-  std::string target;              // TargetInfo::key()
-  std::string key() const;         // SHA-256, 64 hex digits
+  std::string target;              // TargetInfo::key(), or "sm_90a"
+  ObjectKind kind = ObjectKind::kHost;
+  std::string key() const;  // SHA-256, 64 hex digits
 };
 
 struct CachedObject {
@@ -50,6 +55,12 @@ class DiskCache {
   // cannot be used, belongs to someone else or can be written by others: objects in it will be run
   // with this user's rights.
   static Result<DiskCache> open(const std::string& dir = "");
+
+  // A folder that this process only reads: it must exist and may belong to root. RT-T003.
+  static Result<DiskCache> open_read_only(const std::string& dir);
+
+  // The entry, if it is there and sound.
+  std::optional<CachedObject> find(const ObjectInputs& inputs) const;
 
   // Safe from any number of threads and processes; threads of one process build a key once.
   Result<CachedObject> get_or_build(const ObjectInputs& inputs, const ObjectBuilder& builder) const;

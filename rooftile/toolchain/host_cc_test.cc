@@ -9,6 +9,7 @@
 
 #include "rooftile/runtime/cpu/library.h"
 #include "rooftile/toolchain/child_process.h"
+#include "tests/support/scoped_env.h"
 #include "tests/toolchain/temp_dir.h"
 
 namespace rooftile {
@@ -18,27 +19,9 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing_support::read_text;
+using testing_support::ScopedEnv;
 using testing_support::TempDir;
 using testing_support::write_text;
-
-// Sets a variable for one test.
-class ScopedEnv {
- public:
-  ScopedEnv(const char* name, const std::string& value) : name_(name) {
-    if (const char* old = std::getenv(name)) old_ = old;
-    setenv(name, value.c_str(), 1);
-  }
-  ~ScopedEnv() {
-    if (old_.empty())
-      unsetenv(name_);
-    else
-      setenv(name_, old_.c_str(), 1);
-  }
-
- private:
-  const char* name_;
-  std::string old_;
-};
 
 void write_program(const std::string& path, const std::string& text) {
   write_text(path, text);

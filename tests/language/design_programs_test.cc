@@ -33,17 +33,17 @@ TEST(DesignPrograms, BuildVerifyAndRoundTrip) {
 TEST(DesignPrograms, SchedulesNameWhatExists) {
   struct Pair {
     Result<ir::Program> program;
-    gpu::Schedule schedule;
+    gpu_design::Schedule schedule;
   };
-  const std::vector<Pair> pairs = {{gemm(), gpu::design::gemm_cooperative()},
-                                   {gemm(), gpu::design::gemm_pingpong()},
-                                   {gemm(), gpu::design::gemm_swap(16)},
-                                   {attention(false), gpu::design::attention_d128(false)},
-                                   {attention(true), gpu::design::attention_d128(true)},
-                                   {decode(), gpu::design::paged_decode()},
-                                   {moe(), gpu::design::moe_gemm()},
-                                   {int4(), gpu::design::int4_gemm(16)},
-                                   {softmax(), gpu::design::softmax_long()}};
+  const std::vector<Pair> pairs = {{gemm(), gpu_design::design::gemm_cooperative()},
+                                   {gemm(), gpu_design::design::gemm_pingpong()},
+                                   {gemm(), gpu_design::design::gemm_swap(16)},
+                                   {attention(false), gpu_design::design::attention_d128(false)},
+                                   {attention(true), gpu_design::design::attention_d128(true)},
+                                   {decode(), gpu_design::design::paged_decode()},
+                                   {moe(), gpu_design::design::moe_gemm()},
+                                   {int4(), gpu_design::design::int4_gemm(16)},
+                                   {softmax(), gpu_design::design::softmax_long()}};
   for (const auto& [program, schedule] : pairs) {
     ASSERT_TRUE(program.ok()) << program.diag().str();
     std::set<std::string> known;
@@ -57,7 +57,7 @@ TEST(DesignPrograms, SchedulesNameWhatExists) {
       EXPECT_TRUE(known.count(name)) << schedule.name << " names `" << name << "`\n"
                                      << ir::print(*program);
     };
-    for (const gpu::Role& role : schedule.roles)
+    for (const gpu_design::Role& role : schedule.roles)
       for (const std::string& label : role.runs) check(label);
     for (const auto& [label, copy] : schedule.copy) check(label);
     for (const auto& [label, product] : schedule.product) check(label);
@@ -65,13 +65,13 @@ TEST(DesignPrograms, SchedulesNameWhatExists) {
     for (const auto& [label, spread] : schedule.spread) check(label);
     for (const auto& [label, reduction] : schedule.reduction) check(label);
     for (const auto& [label, plan] : schedule.loop) check(label);
-    for (const gpu::Ring& ring : schedule.rings)
+    for (const gpu_design::Ring& ring : schedule.rings)
       for (const std::string& label : ring.copies) check(label);
-    for (const gpu::ClusterAxis& axis : schedule.cluster) check(axis.name);
-    for (const gpu::LoopSplit& split : schedule.split) check(split.loop);
+    for (const gpu_design::ClusterAxis& axis : schedule.cluster) check(axis.name);
+    for (const gpu_design::LoopSplit& split : schedule.split) check(split.loop);
     for (const std::string& axis : schedule.order.axes) check(axis);
     int registers = 0;
-    for (const gpu::Role& role : schedule.roles)
+    for (const gpu_design::Role& role : schedule.roles)
       if (role.beside.empty()) registers += role.groups * 128 * role.regs;
     EXPECT_LE(registers, 65536) << schedule.name;
     for (const auto& [param, value] : schedule.tile) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU half of Schedule: a design, compiled with the page 0001-language.md that explains it, not
-// used by the library yet. The Hopper work moves it into rooftile/compile/schedule.h. A plain
-// value: no pointers, no functions, no order of evaluation. Strings are labels of the tile program
-// (of loads and products; a store is called by its tensor, a loop by its variable, a phase by its
-// first axis) or names of roles. An unknown one is RT-P001; a wish that cannot be met is RT-P002
-// and names the precondition that failed.
+// The GPU half of Schedule as designed, compiled with the page 0001-language.md that explains it;
+// what the lowering obeys so far is rooftile/compile/schedule_gpu.h. A plain value: no pointers, no
+// functions, no order of evaluation. Strings are labels of the tile program (of loads and products;
+// a store is called by its tensor, a loop by its variable, a phase by its first axis) or names of
+// roles. An unknown one is RT-P001; a wish that cannot be met is RT-P002 and names the precondition
+// that failed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "rooftile/base/expr.h"
 
-namespace rooftile::gpu {
+namespace rooftile::gpu_design {
 
 using Labels = std::vector<std::string>;
 
@@ -263,4 +263,4 @@ struct Schedule {
   Launch launch;
 };
 
-}  // namespace rooftile::gpu
+}  // namespace rooftile::gpu_design

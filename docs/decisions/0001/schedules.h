@@ -6,7 +6,7 @@
 #include "docs/decisions/0001/programs.h"
 #include "docs/decisions/0001/schedule_gpu.h"
 
-namespace rooftile::gpu::design {
+namespace rooftile::gpu_design::design {
 
 // [gemm_cooperative]
 
@@ -273,4 +273,4 @@ inline Schedule sample() {
 }
 // [/topk]
 
-}  // namespace rooftile::gpu::design
+}  // namespace rooftile::gpu_design::design

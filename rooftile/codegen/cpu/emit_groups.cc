@@ -202,6 +202,7 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   body_memo_ = &memo;
   tail_ = tail;
   copy_ = copy.empty() ? 0 : std::stoi(copy);
+  pairs_ = !copy.empty();
   std::vector<Val> values;
   for (Sink& sink : sinks) {
     const Node& source = program_.node(sink.source);
@@ -246,7 +247,14 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
       }
       case ItemKind::kScan:
       case ItemKind::kKeep:
-        lines->push_back("st(" + to + ", " + v.text + ");");
+        if (copy.empty()) {
+          lines->push_back("st(" + to + ", " + v.text + ");");
+        } else if (sink.first_half.empty()) {  // two vectors at a time: narrowing joins them
+          sink.first_half = v.text, sink.first_at = to;
+        } else {
+          lines->push_back("st2(" + sink.first_at + ", " + sink.first_half + ", " + v.text + ");");
+          sink.first_half.clear();
+        }
         break;
       case ItemKind::kStore: {
         const std::string count = tail ? "n" : "W";
@@ -282,8 +290,8 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
           else {
             lines->push_back("if (" + nt_row_ + ") stnt2(" + sink.first_at + ", " +
                              sink.first_half + ", " + x + ");");
-            lines->push_back("else { st(" + sink.first_at + ", " + sink.first_half + "); st(" + to +
-                             ", " + x + "); }");
+            lines->push_back("else st2(" + sink.first_at + ", " + sink.first_half + ", " + x +
+                             ");");
             sink.first_half.clear();
           }
         }
@@ -295,7 +303,7 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   }
   body_ = nullptr;
   body_memo_ = nullptr;
-  tail_ = false;
+  tail_ = pairs_ = false;
   return {};
 }
 

@@ -403,6 +403,9 @@ Result<Val> Emitter::load_value(const Node& node, const AtList& at) {
   }
   if (!where->lane_stride.empty())
     return Val{"ldg(" + element + ", " + where->lane_stride + ", " + count + ")", true, cls};
+  if (pairs_ && node.dtype == DType::kBf16 && target_.isa == "avx512")  // two vectors are one line
+    return Val{copy_ % 2 == 0 ? "ld_line<0>(" + element + ")" : "ld_line<W>(" + element + " - W)",
+               true, cls};
   return Val{tail_ ? "ldn(" + element + ", n)" : "ld(" + element + ")", true, cls};
 }
 

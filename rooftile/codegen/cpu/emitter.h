@@ -161,6 +161,7 @@ class Emitter {
   std::map<std::string, Val>* body_memo_ = nullptr;
   bool tail_ = false;
   int copy_ = 0;                       // which copy of the body
+  bool pairs_ = false;                 // copies 2i and 2i + 1 follow each other without a gap
   int level_ = 0;                      // pass of the group
   std::map<ValueId, int> last_level_;  // load -> the last pass that reads it
   std::string tile_var_;               // C name of the innermost parallel index

@@ -34,7 +34,8 @@ template <class D, class S> AI void copy_row(D* d, const S* s, i64 n, i64 stride
   __builtin_memset((void*)(d + n), 0, (unsigned long)(padded - n) * sizeof(D));
 }
 template <class D> AI void pad_row(D* d, i64 n) {
-  __builtin_memset((void*)(d + n), 0, (unsigned long)(up(n * (i64)sizeof(D), 64) - n * (i64)sizeof(D)));
+  const i64 gap = up(n * (i64)sizeof(D), 64) - n * (i64)sizeof(D);
+  if (gap) __builtin_memset((void*)(d + n), 0, (unsigned long)gap);
 }
 template <class D, class S> AI u32 word_of(const S* s, i64 k, i64 kn, i64 stride) {
   constexpr int G = 4 / sizeof(D);

@@ -131,16 +131,12 @@ AI VU sel(VI m, VU a, VU b) { return m ? a : b; }
 // By bits: g++ takes a conditional on vectors of two registers apart, element by element.
 AI VL sel(VI m, VL a, VL b) { VL k = CONV(m, VL); return (a & k) | (b & ~k); }
 template <class T> AI T sel(bool m, T a, T b) { return m ? a : b; }
-AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
-AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
 AI VI nmax(VI a, VI b) { return a < b ? b : a; }
 AI VI nmin(VI a, VI b) { return b < a ? b : a; }
 AI VU nmax(VU a, VU b) { return a < b ? b : a; }
 AI VU nmin(VU a, VU b) { return b < a ? b : a; }
 AI VL nmax(VL a, VL b) { return a < b ? b : a; }
 AI VL nmin(VL a, VL b) { return b < a ? b : a; }
-AI float nmax(float a, float b) { return (a < b) | (b != b) ? b : a; }
-AI float nmin(float a, float b) { return (b < a) | (b != b) ? b : a; }
 AI i32 nmax(i32 a, i32 b) { return a < b ? b : a; }
 AI i32 nmin(i32 a, i32 b) { return b < a ? b : a; }
 AI u32 nmax(u32 a, u32 b) { return a < b ? b : a; }
@@ -294,7 +290,6 @@ AI i64 hsum(VL v) { return tree_sum<i64>(v); }
   return r; }
 #define LARGER ((a < b) | (b != b))
 #define SMALLER ((b < a) | (b != b))
-FOLD(hmax, VF, float, LARGER) FOLD(hmin, VF, float, SMALLER)
 FOLD(hmax, VI, i32, LARGER) FOLD(hmin, VI, i32, SMALLER)
 FOLD(hmax, VU, u32, LARGER) FOLD(hmin, VU, u32, SMALLER)
 FOLD(hmax, VL, i64, LARGER) FOLD(hmin, VL, i64, SMALLER)
@@ -340,6 +335,27 @@ AI VI sat_u8(VF x) { x = sel(x != x, vf(0.0f), clampv(x, 0.0f, 255.0f)); return 
 AI i32 sat_u8(float x) { x = x != x ? 0.0f : x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x; return (i32)__builtin_rintf(x); }
 )";
 
+constexpr const char* kPlainFolds =
+    "FOLD(hmax, VF, float, LARGER) FOLD(hmin, VF, float, SMALLER)\n";
+// Halves against each other; a NaN is looked for apart, by a branch that is never taken and nothing
+// waits for.
+constexpr const char* kAvx512Folds = R"(
+#define FOLD_HALVES(OP) \
+  unsigned short none; asm("vcmpunordps %1,%1,%0" : "=Yk"(none) : "v"(v)); \
+  if (__builtin_expect(none != 0, 0)) return __builtin_nanf(""); \
+  VF o = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7); \
+  asm(OP "ps %1,%0,%0" : "+v"(v) : "v"(o)); \
+  o = __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11); \
+  asm(OP "ps %1,%0,%0" : "+v"(v) : "v"(o)); \
+  o = __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13); \
+  asm(OP "ps %1,%0,%0" : "+v"(v) : "v"(o)); \
+  o = __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14); \
+  asm(OP "ps %1,%0,%0" : "+v"(v) : "v"(o)); \
+  return v[0];
+AI float hmax(VF v) { FOLD_HALVES("vmax") }
+AI float hmin(VF v) { FOLD_HALVES("vmin") }
+)";
+
 // Rounding to bf16 by integer arithmetic: to nearest even; a NaN stays one.
 constexpr const char* kPlainBf16 = R"(
 AI VH narrow_bf16(VF v) {
@@ -358,6 +374,10 @@ AI VI narrow2_bf16(VF a, VF b) { VI r; asm("vcvtne2ps2bf16 %2,%1,%0" : "=v"(r) :
 )";
 // The tail of exp: p * 2^n, and what keeps its argument in range.
 constexpr const char* kPlainScale = R"(
+AI VF nmax(VF a, VF b) { return ((a < b) | (b != b)) ? b : a; }  // a NaN wins
+AI VF nmin(VF a, VF b) { return ((b < a) | (b != b)) ? b : a; }
+AI float nmax(float a, float b) { return (a < b) | (b != b) ? b : a; }
+AI float nmin(float a, float b) { return (b < a) | (b != b) ? b : a; }
 AI VF round_fast(VF x) { return (x + 12582912.0f) - 12582912.0f; }  // |x| < 2^22
 AI VF clampv(VF x, float lo, float hi) { x = x < lo ? vf(lo) : x; return x > hi ? vf(hi) : x; }
 // p * 2^n, |n| <= 300, two steps so that results below the normal range are right
@@ -378,6 +398,14 @@ AI VF exp2v(VF x) {
 }
 )";
 constexpr const char* kAvx512Scale = R"(
+// A NaN wins. The instructions return their second source where either is a NaN: here `a`. Lanes where
+// `b` is one are not written. What depends on `a`, a running maximum, is one instruction.
+#define KEEP_NAN(T, OP, S) unsigned short k; T r = b; asm("vcmpord" S " %1,%1,%0" : "=Yk"(k) : "v"(b)); \
+  asm(OP S " %3,%2,%0%{%1%}" : "+v"(r) : "Yk"(k), "v"(b), "v"(a)); return r;
+AI VF nmax(VF a, VF b) { KEEP_NAN(VF, "vmax", "ps") }
+AI VF nmin(VF a, VF b) { KEEP_NAN(VF, "vmin", "ps") }
+AI float nmax(float a, float b) { KEEP_NAN(float, "vmax", "ss") }
+AI float nmin(float a, float b) { KEEP_NAN(float, "vmin", "ss") }
 AI VF round_fast(VF x) { VF r; asm("vrndscaleps $0,%1,%0" : "=v"(r) : "v"(x)); return r; }
 AI VF clampv(VF x, float lo, float hi) {  // a NaN stays: the instructions return their second source
   VF r;
@@ -419,6 +447,10 @@ AI VH narrow_f16(VF v) {
 AI VF sqrtv(VF x) { VF r; for (int i = 0; i < W; i++) r[i] = __builtin_sqrtf(x[i]); return r; }
 AI void fence_nt() {}
 )";
+// Two neighbouring vectors; "nt" past the caches.
+constexpr const char* kStorePairs = R"(
+template <class T, class V> AI void st2(T* p, V a, V b) { st(p, a); st(p + W, b); }
+)";
 constexpr const char* kGenericNt = R"(
 template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, b); }
 )";
@@ -441,6 +473,16 @@ template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, 
 )";
 constexpr const char* kAvx512 = R"(
 AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=v"(r) : "m"(*(const VHu*)p)); return r; }  // g++ 12 splits it
+// One vector of the 2 W elements at `line`, the FIRST element in lane 0: a word permutation puts each into
+// the high half of its lane, where widening and shifting take two instructions.
+template <int FIRST> AI VF ld_line(const bf16* line) {
+  typedef u16 VLine __attribute__((vector_size(64), aligned(1), may_alias));
+  VU at;
+  for (int i = 0; i < W; i++) at[i] = (u32)(i + FIRST) << 16;
+  VF r;
+  asm("vpermw %1,%2,%0%{%3%}%{z%}" : "=v"(r) : "m"(*(const VLine*)line), "v"(at), "Yk"(0xaaaaaaaau));
+  return r;
+}
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=v"(r) : "v"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=v"(r) : "v"(v)); return r; }
 AI VF sqrtv(VF x) { VF r; asm("vsqrtps %1,%0" : "=v"(r) : "v"(x)); return r; }
@@ -448,6 +490,7 @@ AI void fence_nt() { asm volatile("sfence" ::: "memory"); }
 )";
 constexpr const char* kAvx512Nt = R"(
 AI void nt64(void* p, VI v) { asm volatile("vmovntdq %1,%0" : "=m"(*(VI*)p) : "v"(v)); }
+AI void st2(bf16* p, VF a, VF b) { *(VIu*)p = narrow2_bf16(a, b); }
 AI VI pair(VH a, VH b) { return (VI)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31); }
 AI void stnt2(float* p, VF a, VF b) { nt64(p, (VI)a); nt64(p + W, (VI)b); }
 AI void stnt2(i32* p, VI a, VI b) { nt64(p, a); nt64(p + W, b); }
@@ -467,10 +510,12 @@ std::string cpu_prelude(const TargetInfo& target) {
   text += avx512 ? kAvx512Scale : kPlainScale;
   text += kMemory;
   if (avx512 && !target.avx512_bf16) text += "AI VI narrow2_bf16(VF a, VF b);\n";
+  text += kStorePairs;
   text += avx512 ? kAvx512Nt : avx2 ? kAvx2Nt : kGenericNt;
   if (avx512 && !target.avx512_bf16)
     text += "AI VI narrow2_bf16(VF a, VF b) { return pair(narrow_bf16(a), narrow_bf16(b)); }\n";
   text += kMath;
+  text += avx512 ? kAvx512Folds : kPlainFolds;
   return text;
 }
 

@@ -30,7 +30,13 @@ extern "C" void t_ld_f16(const f16* x, float* y, i64 n) { for (i64 i = 0; i < n;
 extern "C" float t_hsum(const float* x) { return hsum(ld(x)); }
 extern "C" float t_hmax(const float* x) { return hmax(ld(x)); }
 extern "C" float t_hmin(const float* x) { return hmin(ld(x)); }
+extern "C" void t_max2(const float* a, const float* b, float* y) { st(y, nmax(ld(a), ld(b))); }
+extern "C" void t_min2(const float* a, const float* b, float* y) { st(y, nmin(ld(a), ld(b))); }
+#if W == 16
+extern "C" void t_ld_line(const bf16* x, float* y) { st(y, ld_line<0>(x)); st(y + W, ld_line<W>(x)); }
+#endif
 extern "C" void t_tail(const float* x, float* y, i64 n) { stn(y, ldn(x, n), n); }
+extern "C" void t_two(bf16* y, const float* x) { st2(y, ld(x), ld(x + W)); }
 extern "C" void t_line(bf16* y, const float* x) { stnt2(y, ld(x), ld(x + W)); fence_nt(); }
 )";
 
@@ -198,6 +204,39 @@ TEST_P(Prelude, LoadsOfNarrowFloatsAreExact) {
   }
 }
 
+TEST_P(Prelude, HalvesOfALineAreItsElementsInOrder) {
+  if (target_.lanes_f32() != 16) GTEST_SKIP() << "lines are taken apart with 64-byte vectors only";
+  std::vector<uint16_t> codes(0x10000);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint16_t>(i);
+  std::vector<float> ys(codes.size());
+  for (size_t i = 0; i < codes.size(); i += 32)
+    symbol<void(const uint16_t*, float*)>("t_ld_line")(codes.data() + i, ys.data() + i);
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const float want = bf16_to_f32(codes[i]);
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(ys[i]) : ys[i] == want) << i;
+  }
+}
+
+TEST_P(Prelude, LargerAndSmallerKeepANanOfEitherSide) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values = {1.0f, -2.0f, 0.0f, kInf, -kInf, nan, -nan, 0x1p-149f};
+  const size_t lanes = static_cast<size_t>(target_.lanes_f32());
+  using Two = void(const float*, const float*, float*);
+  for (const float a : values)
+    for (const float b : values) {
+      // One lane differs from its neighbours: a mask must not spill over.
+      std::vector<float> x(lanes, 3.0f), y(lanes, 3.0f), largest(lanes), least(lanes);
+      x[1] = a, y[1] = b;
+      symbol<Two>("t_max2")(x.data(), y.data(), largest.data());
+      symbol<Two>("t_min2")(x.data(), y.data(), least.data());
+      for (size_t i = 0; i < lanes; ++i) {
+        const bool none = std::isnan(x[i]) || std::isnan(y[i]);
+        EXPECT_TRUE(none ? std::isnan(largest[i]) : largest[i] == std::max(x[i], y[i])) << a << b;
+        EXPECT_TRUE(none ? std::isnan(least[i]) : least[i] == std::min(x[i], y[i])) << a << b;
+      }
+    }
+}
+
 TEST_P(Prelude, FoldsPropagateNanAndFindExtremes) {
   using Fold = float(const float*);
   const size_t lanes = static_cast<size_t>(target_.lanes_f32());
@@ -224,13 +263,16 @@ TEST_P(Prelude, TailsTouchOnlyTheirElements) {
   }
 }
 
-TEST_P(Prelude, WholeLinesPastTheCaches) {
+TEST_P(Prelude, TwoVectorsAtOnceAndPastTheCaches) {
   const size_t lanes = static_cast<size_t>(target_.lanes_f32());
   std::vector<float> x(2 * lanes);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) + 0.5f;
-  alignas(64) uint16_t y[64] = {};
-  symbol<void(uint16_t*, const float*)>("t_line")(y, x.data());
-  for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(bf16_to_f32(y[i]), round_to(x[i], DType::kBf16));
+  for (const char* store : {"t_two", "t_line"}) {
+    alignas(64) uint16_t y[64] = {};
+    symbol<void(uint16_t*, const float*)>(store)(y, x.data());
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_EQ(bf16_to_f32(y[i]), round_to(x[i], DType::kBf16)) << store;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, Prelude, ::testing::Range<size_t>(0, targets().size()),

@@ -59,8 +59,8 @@ bool is_output(const ir::TensorParam& tensor) {
 }
 
 ContractEmitter::ContractEmitter(const ir::Program& program, const ArgLayout& layout,
-                                 ErrorSites& sites)
-    : program_(program), layout_(layout), sites_(sites) {
+                                 ErrorSites& sites, bool on_gpu)
+    : program_(program), layout_(layout), sites_(sites), on_gpu_(on_gpu) {
   for (const ir::TensorParam& tensor : program.tensors)
     if (tensor.role != ir::Role::kWorkspace) tensors_.push_back(&tensor);
 }
@@ -82,6 +82,31 @@ std::string ContractEmitter::non_empty(const ir::TensorParam& tensor) {
   for (size_t i = 0; i < tensor.shape.size(); ++i)
     out += (i ? " && " : "") + extent_var(tensor, i) + " != 0";
   return out;
+}
+
+std::string ContractEmitter::device_check(size_t position) {
+  const std::string& name = tensors_[position]->name;
+  const std::string var = "t_" + identifier(name), quoted = "`" + name + "`";
+  const std::vector<std::string> found = {var + "->device_type", var + "->device_id"};
+  if (!on_gpu_)
+    return require(
+        fmt::format("!rth::on_host({})", var),
+        {ErrorCode::kDevice, name, quoted + " is not in host memory",
+         "device type {i0}, device {i1}", "CPU (device type 1) or pinned host memory (3)", "",
+         "copy " + quoted + " to the CPU first"},
+        found);
+  std::string out = require(fmt::format("{}->device_type != 2", var),
+                            {ErrorCode::kDevice, name, quoted + " is not on a CUDA device",
+                             "device type {i0}, device {i1}", "CUDA (device type 2)", "",
+                             "copy " + quoted + " to the GPU first"},
+                            found);
+  if (position == 0) return out;
+  const std::string first = "t_" + identifier(tensors_[0]->name);
+  return out + require(fmt::format("{}->device_id != {}->device_id", var, first),
+                       {ErrorCode::kDevice, name, quoted + " is on another device", "device {i0}",
+                        "device {i1}, where `" + tensors_[0]->name + "` is", "",
+                        "put all tensors of a call on one device"},
+                       {var + "->device_id", first + "->device_id"});
 }
 
 std::string ContractEmitter::arguments() {
@@ -120,12 +145,7 @@ std::string ContractEmitter::arguments() {
         {ErrorCode::kDType, tensor.name, quoted + " has the wrong dtype", "{t0}", dtype, "",
          fmt::format("convert {} to {}, or use the kernel compiled for its dtype", quoted, dtype)},
         {var + "->dtype"});
-    out +=
-        require(fmt::format("!rth::on_host({})", var),
-                {ErrorCode::kDevice, tensor.name, quoted + " is not in host memory",
-                 "device type {i0}, device {i1}", "CPU (device type 1) or pinned host memory (3)",
-                 "", "copy " + quoted + " to the CPU first"},
-                {var + "->device_type", var + "->device_id"});
+    out += device_check(i);
   }
   return out;
 }

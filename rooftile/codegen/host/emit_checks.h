@@ -19,7 +19,9 @@ namespace rooftile::host {
 
 class ContractEmitter {
  public:
-  ContractEmitter(const ir::Program& program, const ArgLayout& layout, ErrorSites& sites);
+  // `on_gpu`: tensors live on one CUDA device, not in host memory.
+  ContractEmitter(const ir::Program& program, const ArgLayout& layout, ErrorSites& sites,
+                  bool on_gpu = false);
 
   std::string arguments();      // count, kinds, ranks, dtypes, devices
   std::string scalars();        // attributes: kind, finite, range
@@ -37,6 +39,7 @@ class ContractEmitter {
     std::string tensor;
     size_t axis;
   };
+  std::string device_check(size_t position);
   bool is_attr(const std::string& symbol) const;
   std::string require(const std::string& violated, const Site& site,
                       const std::vector<std::string>& values = {}, int indent = 2);
@@ -54,6 +57,7 @@ class ContractEmitter {
   const ir::Program& program_;
   const ArgLayout& layout_;
   ErrorSites& sites_;
+  bool on_gpu_;
   std::vector<const ir::TensorParam*> tensors_;  // arguments only
   std::map<std::string, Dim> bound_;
 };

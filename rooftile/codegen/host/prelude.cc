@@ -202,10 +202,11 @@ struct HostApi {  // RtHostApi of runtime/ffi_abi.h
   u64 magic;
   void (*error)(const Error*);
   void* (*workspace)(i64 bytes);
+  void* (*stream)(i32 device_id);
 };
 inline const HostApi* host_api(void* handle) {
   const HostApi* api = (const HostApi*)handle;
-  return api && api->magic == 0x3130495041544f52ull ? api : nullptr;
+  return api && api->magic == 0x3230495041544f52ull ? api : nullptr;
 }
 
 __thread char last_error[2048];
@@ -267,6 +268,21 @@ struct Out {
 };
 
 // Structured to callers that know us, else to TVM-FFI when it is in the process; the text is kept in any case.
+__attribute__((cold, noinline)) int pass_on(void* handle, const Error& error) {
+  if (const HostApi* api = host_api(handle)) {
+    api->error(&error);
+    return -1;
+  }
+  // Resolved at each error: TVM-FFI may be loaded after this library, and this path is slow anyway.
+  typedef void (*SetRaised)(const char* kind, const char* message);
+  SetRaised set_raised = (SetRaised)dlsym(nullptr, "TVMFFIErrorSetRaisedFromCStr");
+  if (!set_raised)
+    if (void* library = dlopen("libtvm_ffi.so", 4 | 1))  // RTLD_NOLOAD | RTLD_LAZY
+      set_raised = (SetRaised)dlsym(library, "TVMFFIErrorSetRaisedFromCStr");
+  if (set_raised) set_raised(error.kind, error.text);
+  return -1;
+}
+
 __attribute__((cold, noinline)) int raise(void* handle, const char* subject, const Site& site, const i64* values) {
   char found[640], expected[640], when[640];
   found[0] = expected[0] = when[0] = 0;
@@ -282,19 +298,8 @@ __attribute__((cold, noinline)) int raise(void* handle, const char* subject, con
   for (int i = 0; i < 5; ++i)
     if (*parts[i]) { text.put(labels[i]); text.put(parts[i]); }
 
-  if (const HostApi* api = host_api(handle)) {
-    Error error = {site.code, site.kind, subject, site.message, site.argument, found, expected, when, site.fix, last_error};
-    api->error(&error);
-    return -1;
-  }
-  // Resolved at each error: TVM-FFI may be loaded after this library, and this path is slow anyway.
-  typedef void (*SetRaised)(const char* kind, const char* message);
-  SetRaised set_raised = (SetRaised)dlsym(nullptr, "TVMFFIErrorSetRaisedFromCStr");
-  if (!set_raised)
-    if (void* library = dlopen("libtvm_ffi.so", 4 | 1))  // RTLD_NOLOAD | RTLD_LAZY
-      set_raised = (SetRaised)dlsym(library, "TVMFFIErrorSetRaisedFromCStr");
-  if (set_raised) set_raised(site.kind, last_error);
-  return -1;
+  Error error = {site.code, site.kind, subject, site.message, site.argument, found, expected, when, site.fix, last_error};
+  return pass_on(handle, error);
 }
 
 // ---- workspace ---------------------------------------------------------------------------------------------------
@@ -325,7 +330,61 @@ inline void return_workspace(Block* block) {
 }  // namespace
 )RT";
 
+constexpr const char* kGpu = R"RT(
+// ---- GPU ---------------------------------------------------------------------------------------------------------
+namespace {
+namespace rth {
+
+struct GpuCall {  // RtGpuCall of runtime/ffi_abi.h
+  i32 variant, device_id;
+  void* stream;
+  const u32* grids;
+  void* const* tensors;
+  const i64* const* shapes;
+  const i64* ints;
+  const float* floats;
+  const i64* workspace_bytes;
+};
+struct GpuLauncher {  // RtGpuLauncher
+  void* kernel;
+  const Error* (*launch)(void* kernel, const GpuCall* call);
+  i32 (*multiprocessors)(void* kernel, i32 device_id);
+};
+
+GpuLauncher gpu;  // bound once, after loading
+
+// The caller's stream: ours to tell, else TVM-FFI's for this thread, else the legacy default stream.
+inline void* stream_of(void* handle, i32 device_id) {
+  if (const HostApi* api = host_api(handle)) return api->stream(device_id);
+  typedef void* (*GetStream)(i32 device_type, i32 device_id);
+  static GetStream get_stream;
+  if (!get_stream) get_stream = (GetStream)dlsym(nullptr, "TVMFFIEnvGetStream");
+  if (!get_stream)
+    if (void* library = dlopen("libtvm_ffi.so", 4 | 1))  // RTLD_NOLOAD | RTLD_LAZY
+      get_stream = (GetStream)dlsym(library, "TVMFFIEnvGetStream");
+  return get_stream ? get_stream(2, device_id) : nullptr;
+}
+
+inline bool aligned(const void* data, i64 bytes) { return (u64)data % (u64)bytes == 0; }
+// Of a dimension that is walked: the stride of an extent of 1 is never used.
+inline bool steps_aligned(i64 extent, i64 stride, i64 element, i64 bytes) {
+  return extent <= 1 || stride * element % bytes == 0;
+}
+inline u32 grid_extent(i64 blocks, bool& bad) {
+  bad |= blocks < 0 || blocks > 0x7fffffff;
+  return (u32)blocks;
+}
+
+}  // namespace rth
 }  // namespace
+)RT";
+
+}  // namespace
+
+const std::string& gpu_prelude() {
+  static const std::string text = kGpu;
+  return text;
+}
 
 const std::string& launcher_prelude() {
   static const std::string text = std::string(kHotHalf) + kGeometry + kColdHalf;

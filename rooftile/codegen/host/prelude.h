@@ -10,5 +10,7 @@ namespace rooftile::host {
 
 // Everything lives in an unnamed namespace `rth`, so it can precede or follow any kernel text.
 const std::string& launcher_prelude();
+// What launchers of GPU kernels have beyond it.
+const std::string& gpu_prelude();
 
 }  // namespace rooftile::host

@@ -121,13 +121,41 @@ int64_t capacity(const Config& config, const Env& dims) {
   return dims.at("S") * (config.flag("kv_layout") == kPaged ? dims.at("MP") : 1);
 }
 
+// Hopper: the query heads of a group are rows of one tensor-core product; what counts is how many
+// bytes of keys and values are on their way. Two CTAs a multiprocessor, three blocks ahead each.
+Schedule sm90_decode(const Env& dims) {
+  Schedule s;
+  s.name = "wgmma_64x64";
+  s.tile = {{"BN", 64}};
+  s.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+  s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 40, .runs = {"q"}},
+                 {.name = "mma", .groups = 1, .regs = 208, .runs = {"qk", "pv"}}};
+  s.gpu.ctas_per_sm = 2;
+  for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  s.gpu.rings = {
+      {.copies = {"q"}, .depth = 1}, {.copies = {"k"}, .depth = 3}, {.copies = {"v"}, .depth = 3}};
+  s.gpu.product["qk"] = {};
+  s.gpu.product["pv"] = {.a_registers = true};
+  s.gpu.loop["j"].late = "pv";
+  s.gpu.fast = {"p"};
+  return s;
+}
+
+// Tensor cores take 16-bit types and whole 128-byte rows of a dense cache.
+bool sm90_takes(const Config& config, const Env& dims) {
+  const int64_t D = dims.at("D"), Hkv = dims.at("Hkv");
+  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && Hkv > 0 &&
+         dims.at("Hq") / Hkv <= 64 && config.flag("kv_layout") == kDense;
+}
+
 constexpr int64_t kTilesPerThread = 4;
 constexpr int64_t kWidestGang = 8;
 
-// A cache keeps the heads of a token side by side, so they advance through it together, a block of
-// tokens that stays in L2 at a time: that reads memory in order. `sequences` can be split no
-// further; a gang leaves enough of them for every thread.
+// A cache keeps the heads of a token side by side, so on a CPU they advance through it together, a
+// block of tokens that stays in L2 at a time: that reads memory in order. `sequences` (or splits of
+// them) are shared out among the threads; a gang is no wider than leaves enough tiles for them.
 void gang_heads(Schedule* s, int64_t sequences, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return;
   const int64_t heads = dims.at("Hkv");
   const int64_t widest = sequences * heads / (kTilesPerThread * target.threads);
   const int64_t width = std::min({widest, heads, kWidestGang});
@@ -137,9 +165,11 @@ void gang_heads(Schedule* s, int64_t sequences, const Env& dims, const TargetInf
 }
 
 Schedule common_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu && sm90_takes(config, dims)) return sm90_decode(dims);
   Schedule s;
   s.tile = {{"BN", 128}};
   s.dynamic = true;  // lengths differ
+  if (target.gpu) return s;
   if (config.flag("kv_layout") == kPaged) s.keep = {"page", "slot"};
   // Keys and values are read once: multiplied where they lie, in whole tiles.
   if (target.amx_bf16 && config.dtype("q") == DType::kBf16 && dims.at("D") % 32 == 0)
@@ -149,7 +179,7 @@ Schedule common_schedule(const Config& config, const Env& dims, const TargetInfo
 
 Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule s = common_schedule(config, dims, target);
-  s.name = "single";
+  if (s.name.empty()) s.name = "single";
   gang_heads(&s, dims.at("B"), dims, target);
   return s;
 }
@@ -158,9 +188,13 @@ Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo
 Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule s = common_schedule(config, dims, target);
   s.name = "split";
-  const int64_t gangs = (dims.at("Hkv") + kWidestGang - 1) / kWidestGang;
+  const int64_t together = target.gpu ? 1 : kWidestGang;
+  const int64_t gangs = (dims.at("Hkv") + together - 1) / together;
   const int64_t tiles = std::max<int64_t>(dims.at("B") * gangs, 1);
-  const int64_t wanted = (kTilesPerThread * target.threads + tiles - 1) / tiles;
+  // A GPU runs two tiles a multiprocessor at once.
+  const int64_t workers =
+      target.gpu ? 2 * target.multiprocessors : kTilesPerThread * target.threads;
+  const int64_t wanted = (workers + tiles - 1) / tiles;
   const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
   const int64_t splits = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
   s.tile["SPLITS"] = splits;

@@ -6,6 +6,7 @@
 // block of A stays in cache.
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
+#include "rooftile/ops/gemm/gemm_sm90.h"
 
 namespace rooftile::ops {
 
@@ -23,12 +24,24 @@ void gemm_tiles(dsl::Kernel& k, const Config& config) {
   });
 }
 
+Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
+  std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
+                                                             .columns = dims.at("N"),
+                                                             .operand = config.dtype("a"),
+                                                             .result = config.dtype("d"),
+                                                             .b_is_kn = config.flag("layout") == 1},
+                                                            target);
+  return tensor_cores.value_or(Schedule{});
+}
+
 Schedule small_m(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90(config, dims, target);
   return small_m_schedule(dims, dims.at("N"), config.dtype("a"), config.flag("packed_b") != 0,
                           {"b"}, target);
 }
 
 Schedule large_m(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90(config, dims, target);
   return large_m_schedule(dims, dims.at("N"), config.dtype("a"), config.flag("packed_b") != 0,
                           {"b"}, target);
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// L1 to L2, the fragment way: a placed phase as the program of a thread.
+//
+// Warps 0..3 are the copying role (one elected thread of warp 0 works), the groups of 128 threads
+// behind them compute. Every ring slot has two mbarriers:
+//   full   one arrival, by the copying thread when it announces the slot's bytes, and the bytes
+//   empty  one arrival a computing group (of every CTA that shares the ring's copies), once the
+//          products that read the slot are known to be over. It orders no data, so it is relaxed.
+// Both roles walk the same tiles, loops and conditions, so fills and acquisitions pair up by
+// construction; slots are taken in order, the phase flips when a ring starts over.
+//
+// A thread of a computing group holds, of each 64-row block, rows r and r + 8 (r = 16 * warp +
+// lane / 4) and columns 8 j + 2 (lane % 4) + {0, 1}: the accumulator fragment of wgmma. Register
+// (mb * N / 8 + j) * 4 + q is row half q / 2, column q % 2 of column group j of row block mb.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/diag.h"
+#include "rooftile/codegen/gpu/index_lowering.h"
+#include "rooftile/codegen/gpu/placed.h"
+
+namespace rooftile::codegen {
+
+class FragmentLowering {
+ public:
+  FragmentLowering(const ir::Program& program, const Placed& placed, std::string name);
+  Result<lanes::Program> run();
+
+ private:
+  using Val = lanes::Val;
+  using Body = lanes::Body;
+
+  // Which element of the thread's fragment. `j` and `q` are absent in row context, where `half` is
+  // the row half.
+  struct Pos {
+    Val mb, j, q, half;
+  };
+
+  // ---- the frame (fragment_lowering.cc)
+  void declare_interface();
+  void declare_rings();
+  void set_up_barriers(Body& out);
+  void copying_role(Body& out);
+  void computing_role(Body& out);
+  void walk_tiles(Body& out, const std::vector<Event>& events);
+  void bind_tile(const Val& tile, Body& out);
+  Val number32(const std::string& hint, const Expr& expr, Body& out);
+  Expr tile_count() const;
+  int cluster_size() const;
+  void drain(Body& out);
+  void events(const std::vector<Event>& list, Body& out);
+  void event(const Event& e, Body& out);
+  void loop(const Event& e, Body& out);
+  void when(const Event& e, Body& out);
+  void fill(const Event& e, Body& out);
+  void fill_copy(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
+  void acquire(const Event& e, Body& out);
+  void clear_rows(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
+  void release(const Event& e, Body& out);
+  void advance(const std::string& slot, const std::string& phase, int depth, Body& out);
+  std::string map_for(const std::string& tensor, std::vector<int> box);
+  bool shared_by_cluster(const PlacedRing& ring) const;
+
+  // ---- values (fragment_values.cc)
+  void declare_registers(Body& out);
+  int columns(ValueId id) const;  // static bound of the second axis
+  Val element(ValueId id, const Pos& at, Body& out);
+  Val load_element(const ir::Node& node, const Pos& at, Body& out);
+  Val coordinate(int axis, const Pos& at) const;  // row or column inside the tile
+  void compute(ValueId id, Body& out);
+  void reduce(const ir::Node& node, Body& out);
+  void reduce_lane(const ir::Node& node, const std::string& reg, bool masked, Body& out);
+  void join_lanes(ir::ReduceKind kind, DType dtype, const std::string& reg, const Val& index,
+                  Body& out);
+  void clear_short(ValueId id, Body& out);
+  void init_carries(const ir::Node& loop, const Val& has_steps, Body& out);
+  void assign_all(ValueId from, const PlacedValue& to, ValueId shape_of, Body& out);
+  void yield(const ir::Node& loop, Body& out);
+  bool is_fast(const ir::Node& node) const;
+  bool starts_from_zero_product(const ir::Node& loop, size_t carry) const;
+  Val inside(const ir::Node& node, const Pos& at, Body& out);  // absent: always
+
+  // ---- products (fragment_products.cc)
+  void issue(const std::vector<ValueId>& products, Body& out);
+  void multiply(const ir::Node& product, Body& out);
+  Val descriptor(const ir::Node& product, int side, const Val& step, const Val& mb);
+  Val keep_sum(const ir::Node& product, const Val& step);
+  void wait(int left, Body& out);
+  void pin(const std::string& reg, int count, Body& out);
+  void rescale(const ir::Node& product, Body& out);
+
+  // ---- stores (fragment_stores.cc)
+  void store(const ir::Node& node, Body& out);
+  void store_matrix(const ir::Node& node, Body& out);
+  void store_rows(const ir::Node& node, Body& out);
+  void store_scalar(const ir::Node& node, Body& out);
+  void store_staged(const ir::Node& node, Body& out);
+  Val packed_pair(ValueId id, DType dtype, const Pos& at, Body& out);
+  void finish_stores(Body& out);
+  lanes::GlobalRef region(const ir::Node& node, const Val& row, const Val& column, Body& out);
+
+  void refuse(const ir::Node& node, std::string message, std::string found = "",
+              std::string expected = "");
+
+  const ir::Program& program_;
+  const Placed& placed_;
+  IndexLowering index_;
+  lanes::Program out_;
+  Status error_;
+  ValueId computing_ = -1;        // value whose registers are being assigned
+  bool copying_ = false;          // which role is being written
+  std::vector<ValueId> running_;  // products started and not known to be over, oldest first
+  struct LoopFrame {
+    const ir::Node* node;
+    Val var, begin, end, step;
+  };
+  std::vector<LoopFrame> loops_;             // those around what is being written
+  std::map<std::string, int> staged_;        // tensors stored through shared memory
+  std::map<std::string, std::string> maps_;  // tensor and box -> map
+};
+
+// Small builders for instructions, shared by the parts.
+lanes::Stmt op(lanes::Ins ins, std::vector<lanes::Val> args = {}, int n = 0, int bytes = 0);
+lanes::Val reg_i32(const std::string& name);
+lanes::Val u32(const lanes::Val& value);
+
+}  // namespace rooftile::codegen

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a computing group: elements on demand, values kept in registers, reductions along rows,
+// carried values.
+#include <algorithm>
+#include <set>
+
+#include "rooftile/codegen/gpu/element_ops.h"
+#include "rooftile/codegen/gpu/fragment_lowering.h"
+#include "rooftile/codegen/gpu/place.h"
+
+namespace rooftile::codegen {
+
+using ir::Node;
+using ir::Op;
+using lanes::Fn;
+using lanes::Ins;
+using lanes::Ty;
+using lanes::Unroll;
+using lanes::Val;
+
+namespace {
+
+Val halves(const Val& q) { return lanes::floor_div(q, 2); }
+
+lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
+  return lanes::for_(name, 0, count, 1, std::move(body), Unroll::kYes);
+}
+
+}  // namespace
+
+int FragmentLowering::columns(ValueId id) const {
+  return static_cast<int>(static_bound(program_.node(id).shape[1]).value_or(0));
+}
+
+bool FragmentLowering::is_fast(const Node& node) const {
+  const gpu::Labels& fast = placed_.plan.fast;
+  return !node.label.empty() && std::find(fast.begin(), fast.end(), node.label) != fast.end();
+}
+
+void FragmentLowering::declare_registers(Body& out) {
+  std::set<std::string> declared;
+  for (const auto& [id, value] : placed_.values) {
+    if (value.reg.empty() || !declared.insert(value.reg).second) continue;
+    const Node& node = program_.node(id);
+    const Ty type = value.home == Home::kOperand ? Ty::kU32 : register_type(node.dtype);
+    switch (value.home) {
+      case Home::kFragment:
+        out.push_back(lanes::decl_array(type, value.reg, placed_.row_blocks * columns(id) / 2));
+        break;
+      case Home::kOperand:
+        out.push_back(lanes::decl_array(type, value.reg, placed_.row_blocks * columns(id) / 4));
+        break;
+      case Home::kRow:
+        out.push_back(lanes::decl_array(type, value.reg, 2 * placed_.row_blocks));
+        break;
+      case Home::kScalar:
+        out.push_back(lanes::decl(type, value.reg));
+        break;
+      default:
+        break;
+    }
+  }
+  // Which staging buffer is next: buffers go round over all tiles, as the copies that read them do.
+  for (const auto& [label, copy] : placed_.plan.copy)
+    if (copy.staging_buffers > 1) out.push_back(lanes::decl(Ty::kI32, "chunk_" + label, 0));
+}
+
+// Row or column of an element inside its tile.
+Val FragmentLowering::coordinate(int axis, const Pos& at) const {
+  if (axis == 1) return reg_i32("column") + at.j * 8 + lanes::floor_mod(at.q, 2);
+  const Val half = at.q.present() ? halves(at.q) : at.half;
+  return reg_i32("row") + at.mb * 64 + half * 8;
+}
+
+// Whether the element lies inside a tile that may be short; absent: it always does.
+Val FragmentLowering::inside(const Node& node, const Pos& at, Body& out) {
+  Val all;
+  for (int axis = 0; axis < 2; ++axis) {
+    const Expr& extent = node.shape[static_cast<size_t>(axis)];
+    const bool whole =
+        axis == 0 ? extent.is_const(placed_.tile_rows) || extent.is_const(1) : extent.is_const();
+    if (whole || (axis == 1 && !at.j.present())) continue;
+    const Val ok = coordinate(axis, at) < lanes::cast(Ty::kI32, index_.number(extent, out));
+    all = all.present() ? all && ok : ok;
+  }
+  return all;
+}
+
+Val FragmentLowering::element(ValueId id, const Pos& at, Body& out) {
+  const Node& node = program_.node(id);
+  const PlacedValue& value = placed_.values.at(id);
+  const Ty type = register_type(node.dtype);
+  switch (id == computing_ ? Home::kInline : value.home) {
+    case Home::kFragment: {
+      const int groups = columns(id) / 8;
+      return lanes::elem(type, value.reg, (at.mb * groups + at.j) * 4 + at.q);
+    }
+    case Home::kRow:
+      return lanes::elem(type, value.reg, at.mb * 2 + (at.q.present() ? halves(at.q) : at.half));
+    case Home::kScalar:
+      return lanes::var(type, value.reg);
+    case Home::kOperand:
+    case Home::kRing:
+      refuse(node, "a value in operand form or in a ring is read by products only");
+      return element_fill(node.dtype, 0);
+    case Home::kInline:
+      break;
+  }
+  switch (node.op) {
+    case Op::kFill:
+      return element_fill(node.dtype, node.number);
+    case Op::kScalar:
+      return lanes::param(Ty::kF32, node.name);
+    case Op::kFromIndex:
+      return lanes::cast(Ty::kI64, index_.number(node.expr, out));
+    case Op::kIota: {
+      const Val begin = lanes::cast(Ty::kI32, index_.number(node.expr, out));
+      return node.shape[static_cast<size_t>(node.axis)].is_const(1)
+                 ? begin
+                 : begin + coordinate(node.axis, at);
+    }
+    case Op::kLoad:
+      return load_element(node, at, out);
+    case Op::kElementwise: {
+      std::vector<Val> operands;
+      for (ValueId operand : node.operands) operands.push_back(element(operand, at, out));
+      return element_op(node.ew, node.dtype, operands, is_fast(node));
+    }
+    case Op::kSelect:
+      return lanes::select(element(node.operands[0], at, out), element(node.operands[1], at, out),
+                           element(node.operands[2], at, out));
+    case Op::kCast:
+      return element_cast(program_.node(node.operands[0]).dtype, node.dtype,
+                          element(node.operands[0], at, out));
+    default:
+      refuse(node, "this value has no element in the fragment way");
+      return element_fill(node.dtype, 0);
+  }
+}
+
+lanes::GlobalRef FragmentLowering::region(const Node& node, const Val& row, const Val& column,
+                                          Body& out) {
+  lanes::GlobalRef global{.tensor = node.name};
+  for (const ir::DimIndex& dim : node.region) {
+    if (dim.kind == ir::DimIndex::kIndirect) {
+      refuse(node, "an indirect region has no place in the fragment way");
+      continue;
+    }
+    Val at = index_.number(dim.begin, out);
+    const Val offset = dim.tile_axis == 0 ? row : dim.tile_axis == 1 ? column : Val(0);
+    if (dim.tile_axis >= 0) {
+      const Val step = offset * static_cast<int>(dim.step);
+      at = at.type() == Ty::kI64 ? at + lanes::cast(Ty::kI64, step) : at + step;
+    }
+    global.index.push_back(at);
+  }
+  return global;
+}
+
+Val FragmentLowering::load_element(const Node& node, const Pos& at, Body& out) {
+  const TileClass shape = tile_class(node);
+  const bool rows = shape == TileClass::kRow || shape == TileClass::kMatrix;
+  const bool cols = shape == TileClass::kColumn || shape == TileClass::kMatrix;
+  lanes::Instr load;
+  load.ins = Ins::kLdGlobal;
+  load.dtype = node.dtype;
+  if (node.shape.size() == 2) load.guard = inside(node, at, out);
+  load.global =
+      region(node, rows ? coordinate(0, at) : Val(0), cols ? coordinate(1, at) : Val(0), out);
+  const RawRegisters raw = raw_registers(node.dtype, 1);
+  const std::string name = index_.unique(node.label.empty() ? "x" : node.label + "_raw");
+  load.results = {{name, {}, 1}};
+  out.push_back(lanes::decl(raw.type, name, lanes::cast(raw.type, Val(0))));
+  out.push_back(lanes::instr(std::move(load)));
+  return unpack_element(node.dtype, name, 1, 0);
+}
+
+// ---- values in registers
+// ---------------------------------------------------------------------------
+
+void FragmentLowering::compute(ValueId id, Body& out) {
+  const Node& node = program_.node(id);
+  const PlacedValue& value = placed_.values.at(id);
+  if (node.op == Op::kReduce) return reduce(node, out);
+  if (value.home == Home::kOperand) {
+    const int steps = columns(id) / 16;
+    const Val mb = reg_i32("mb"), kk = reg_i32("kk"), r = reg_i32("r");
+    Pos at{mb, kk * 2 + lanes::floor_div(r, 2), lanes::floor_mod(r, 2) * 2, {}};
+    Body body;
+    Val pair = packed_pair(id, node.dtype, at, body);
+    body.push_back(lanes::assign(value.reg, (mb * steps + kk) * 4 + r, pair));
+    out.push_back(loop_over("mb", placed_.row_blocks,
+                            {loop_over("kk", steps, {loop_over("r", 4, std::move(body))})}));
+    return;
+  }
+  computing_ = id;  // its element is now what it is computed from
+  assign_all(id, value, id, out);
+  computing_ = -1;
+  if (value.home == Home::kFragment) clear_short(id, out);
+}
+
+// reg[...] = element of `from`, over all elements of a value shaped like `shape_of`.
+void FragmentLowering::assign_all(ValueId from, const PlacedValue& to, ValueId shape_of,
+                                  Body& out) {
+  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q"), half = reg_i32("half");
+  Body body;
+  switch (to.home) {
+    case Home::kFragment: {
+      const int groups = columns(shape_of) / 8;
+      const Val value = element(from, {mb, j, q, {}}, body);
+      body.push_back(lanes::assign(to.reg, (mb * groups + j) * 4 + q, value));
+      out.push_back(loop_over("mb", placed_.row_blocks,
+                              {loop_over("j", groups, {loop_over("q", 4, std::move(body))})}));
+      return;
+    }
+    case Home::kRow: {
+      const Val value = element(from, {mb, {}, {}, half}, body);
+      body.push_back(lanes::assign(to.reg, mb * 2 + half, value));
+      out.push_back(loop_over("mb", placed_.row_blocks, {loop_over("half", 2, std::move(body))}));
+      return;
+    }
+    case Home::kScalar: {
+      const Val value = element(from, {}, out);
+      out.push_back(lanes::assign(to.reg, value));
+      return;
+    }
+    default:
+      refuse(program_.node(from), "this value has no registers");
+  }
+}
+
+// Columns beyond a short tile: what sums and products read there must be zero.
+void FragmentLowering::clear_short(ValueId id, Body& out) {
+  const Node& node = program_.node(id);
+  if (node.shape[1].is_const()) return;
+  const PlacedValue& value = placed_.values.at(id);
+  const int groups = columns(id) / 8;
+  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q");
+  const Val extent = lanes::cast(Ty::kI32, index_.number(node.shape[1], out));
+  const Pos at{mb, j, q, {}};
+  const Val here = lanes::elem(register_type(node.dtype), value.reg, (mb * groups + j) * 4 + q);
+  Body body = {
+      lanes::assign(value.reg, (mb * groups + j) * 4 + q,
+                    lanes::select(coordinate(1, at) < extent, here, element_fill(node.dtype, 0)))};
+  Body clear = {loop_over("mb", placed_.row_blocks,
+                          {loop_over("j", groups, {loop_over("q", 4, std::move(body))})})};
+  out.push_back(lanes::if_(extent < columns(id), std::move(clear), {}, true));
+}
+
+// ---- reductions along rows
+// -------------------------------------------------------------------------
+
+void FragmentLowering::reduce(const Node& node, Body& out) {
+  const PlacedValue& value = placed_.values.at(node.id);
+  const Node& operand = program_.node(node.operands[0]);
+  const Expr& extent = operand.shape[1];
+  // A value whose short columns were cleared needs no mask in a sum.
+  const bool cleared = placed_.values.at(operand.id).home == Home::kFragment &&
+                       operand.op != Op::kMma && node.reduce == ir::ReduceKind::kSum;
+  if (extent.is_const() || cleared) {
+    reduce_lane(node, value.reg, false, out);
+  } else {
+    Body whole, masked;
+    reduce_lane(node, value.reg, false, whole);
+    reduce_lane(node, value.reg, true, masked);
+    const Val columns_now = lanes::cast(Ty::kI32, index_.number(extent, out));
+    out.push_back(
+        lanes::if_(columns_now < columns(operand.id), std::move(masked), std::move(whole), true));
+  }
+  if (value.partial) return;
+  Body join;
+  join_lanes(node.reduce, node.dtype, value.reg, reg_i32("mb") * 2 + reg_i32("half"), join);
+  out.push_back(loop_over("mb", placed_.row_blocks, {loop_over("half", 2, std::move(join))}));
+}
+
+void FragmentLowering::reduce_lane(const Node& node, const std::string& reg, bool masked,
+                                   Body& out) {
+  const Node& operand = program_.node(node.operands[0]);
+  const int groups = columns(operand.id) / 8;
+  const Ty type = register_type(node.dtype);
+  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q"), half = reg_i32("half");
+  Body clear = {lanes::assign(reg, mb * 2 + half, neutral(node.reduce, node.dtype))};
+  Body body;
+  const Pos at{mb, j, q, {}};
+  Val x = element(operand.id, at, body);
+  if (masked) {
+    const Val extent = lanes::cast(Ty::kI32, index_.number(operand.shape[1], body));
+    x = lanes::select(coordinate(1, at) < extent, x, neutral(node.reduce, node.dtype));
+  }
+  const Val slot = mb * 2 + halves(q);
+  body.push_back(
+      lanes::assign(reg, slot, combine(node.reduce, node.dtype, lanes::elem(type, reg, slot), x)));
+  out.push_back(loop_over("mb", placed_.row_blocks,
+                          {loop_over("half", 2, std::move(clear)),
+                           loop_over("j", groups, {loop_over("q", 4, std::move(body))})}));
+}
+
+// Adds up, or compares, over the four lanes that share a row.
+void FragmentLowering::join_lanes(ir::ReduceKind kind, DType dtype, const std::string& reg,
+                                  const Val& index, Body& out) {
+  const Ty type = register_type(dtype);
+  for (int mask : {1, 2}) {
+    const std::string other = index_.unique("other");
+    lanes::Instr shuffle;
+    shuffle.ins = Ins::kShflXor;
+    shuffle.results = {{other, {}, 1}};
+    shuffle.regs = {{reg, index, 1}};
+    shuffle.args = {mask};
+    out.push_back(lanes::decl(type, other));
+    out.push_back(lanes::instr(std::move(shuffle)));
+    out.push_back(lanes::assign(
+        reg, index, combine(kind, dtype, lanes::elem(type, reg, index), lanes::var(type, other))));
+  }
+}
+
+// ---- carried values
+// --------------------------------------------------------------------------------
+
+// A sum that a product starts afresh (scale-d = 0) needs no clearing, unless the loop has no step.
+bool FragmentLowering::starts_from_zero_product(const Node& loop, size_t carry) const {
+  const Node& init = program_.node(loop.operands[carry]);
+  const Node& next = program_.node(loop.block.yields[carry]);
+  if (init.op != Op::kFill || init.number != 0 || next.op != Op::kMma) return false;
+  if (next.operands.size() != 3) return false;
+  const Node& sum = program_.node(next.operands[2]);
+  return sum.op == Op::kCarried && sum.operands[0] == loop.id;
+}
+
+void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body& out) {
+  for (size_t i = 0; i < loop.operands.size(); ++i) {
+    ValueId carried = -1;
+    for (ValueId id : loop.block.nodes) {
+      const Node& node = program_.node(id);
+      if (node.op == Op::kCarried && node.axis == static_cast<int>(i)) carried = id;
+    }
+    if (carried < 0) continue;  // nothing reads it inside
+    const PlacedValue& to = placed_.values.at(carried);
+    const PlacedValue& from = placed_.values.at(loop.operands[i]);
+    if (from.reg == to.reg && !to.reg.empty()) continue;
+    if (starts_from_zero_product(loop, i)) {
+      Body clear;
+      assign_all(loop.operands[i], to, carried, clear);
+      out.push_back(lanes::if_(!has_steps, std::move(clear), {}, true));
+      continue;
+    }
+    assign_all(loop.operands[i], to, carried, out);
+  }
+}
+
+void FragmentLowering::yield(const Node& loop, Body& out) {
+  struct Move {
+    ValueId from;
+    const PlacedValue* to;
+    ValueId carried;
+  };
+  std::vector<Move> moves;
+  for (ValueId id : loop.block.nodes) {
+    const Node& node = program_.node(id);
+    if (node.op != Op::kCarried) continue;
+    const ValueId next = loop.block.yields[static_cast<size_t>(node.axis)];
+    const PlacedValue& to = placed_.values.at(id);
+    if (placed_.values.at(next).reg == to.reg) continue;
+    moves.push_back({next, &to, id});
+  }
+  // All next values are complete before the first is moved, except where one is computed inline
+  // from a carried value that an earlier move has replaced.
+  for (size_t i = 0; i < moves.size(); ++i)
+    for (size_t earlier = 0; earlier < i; ++earlier)
+      if (moves[i].from == moves[earlier].carried)
+        refuse(loop, "carried values that trade places are not lowered");
+  for (const Move& move : moves) assign_all(move.from, *move.to, move.carried, out);
+}
+
+}  // namespace rooftile::codegen

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a tile program and a schedule to lanes: the GPU kernels that carry it out.
+//
+// Two ways, chosen by the schedule and never by chance:
+//   strips     (strips.h)     every thread of a CTA does the same; tiles are strips over the
+//   threads,
+//                             or buffers in shared memory. Any program, no alignment needed.
+//   fragments  (fragments.h)  roles, rings and tensor cores: programs with products whose operands
+//                             the copy engine can load. The peak.
+// A schedule with roles asks for fragments.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rooftile/base/diag.h"
+#include "rooftile/compile/schedule.h"
+#include "rooftile/ir/ir.h"
+#include "rooftile/lanes/lanes.h"
+
+namespace rooftile::codegen {
+
+// What a variant needs of a call beyond the contract: every named tensor's data and all its strides
+// but the innermost are multiples of `align_bytes`, and the conditions hold.
+struct GpuNeeds {
+  int align_bytes = 1;
+  std::vector<std::string> aligned;
+  std::vector<Expr> conditions;  // over dims and integer attributes
+};
+
+// The kernels of one variant, launched in order on one stream (one a phase of the program).
+struct GpuVariant {
+  GpuNeeds needs;
+  std::vector<lanes::Program> phases;
+};
+
+struct GpuKernelLanes {
+  std::string scheduled;             // stage "scheduled": what was placed where, readable
+  std::vector<GpuVariant> variants;  // the first whose needs a call meets is launched
+};
+
+// `program` has its tile parameters already replaced by numbers; `name` is the symbol stem. Dims
+// that the schedule fixes become conditions of its variants.
+Result<GpuKernelLanes> lower_gpu(const ir::Program& program, const std::string& name,
+                                 const Schedule& schedule);
+
+// The two ways; each appends to `scheduled`. Fixed dims are replaced here if they have not been.
+Result<std::vector<GpuVariant>> lower_strips(const ir::Program& program, const std::string& name,
+                                             const Schedule& schedule, std::string& scheduled);
+Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
+                                                const Schedule& schedule, std::string& scheduled);
+
+}  // namespace rooftile::codegen

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// L0 to L1: gives every operation of one phase a role, every value a home, every copy a ring, and
+// puts the events of each role in order.
+#pragma once
+
+#include <optional>
+
+#include "rooftile/base/diag.h"
+#include "rooftile/codegen/gpu/placed.h"
+
+namespace rooftile::codegen {
+
+// `program` has its tile parameters and the dims that the schedule fixes replaced by numbers.
+Result<Placed> place(const ir::Program& program, const gpu::Plan& plan, ValueId phase);
+
+// The largest value an extent can take, where that is known when the kernel is compiled.
+std::optional<int64_t> static_bound(const Expr& extent);
+
+enum class TileClass : uint8_t { kScalar, kRow, kColumn, kMatrix, kOther };
+TileClass tile_class(const ir::Node& node);
+
+}  // namespace rooftile::codegen

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// L1 of the fragment way: a tile program whose every operation has been placed.
+//
+// One phase becomes two roles over one walk of the parallel space: the copying role fills rings of
+// shared memory, the computing groups consume them. A role's body is a tree of events in issue
+// order. Barriers, parities, arrivals and bytes do not appear: they follow from rings and events
+// (fragment_lowering.h), which is what the protocol proof works on.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rooftile/compile/schedule_gpu.h"
+#include "rooftile/ir/ir.h"
+#include "rooftile/lanes/lanes.h"
+
+namespace rooftile::codegen {
+
+using ir::ValueId;
+
+// A load that the copy engine brings into shared memory: rows of 128 swizzled bytes, in chunks of
+// that width along the contiguous axis.
+struct PlacedCopy {
+  ValueId load = -1;
+  std::string label;
+  int rows = 0, columns = 0;  // of the whole tile, in elements; columns are contiguous in memory
+  int element_bytes = 2;
+  // Rows beyond a short tile are rows of the contraction and lie inside the tensor: whatever they
+  // hold must be zeroed before a product reads the slot.
+  bool clear_rows = false;
+  gpu::Copy how;
+  std::string shared_axis;  // parallel axis whose CTAs of a cluster share this copy; "": none
+  int chunk_columns() const { return 128 / element_bytes; }
+  int chunks() const { return columns / chunk_columns(); }
+  int chunk_bytes() const { return rows * 128; }
+  int bytes() const { return chunks() * chunk_bytes(); }
+};
+
+// A slot holds one of the alternatives: the copies of one step, on one barrier. Alternatives are
+// copies of one shape made by different loops.
+struct PlacedRing {
+  std::string name;
+  int depth = 2;
+  std::vector<std::vector<PlacedCopy>> alternatives;
+  int slot_bytes = 0;
+  const PlacedCopy* find(ValueId load) const;
+  int offset_in_slot(ValueId load) const;  // bytes
+};
+
+// The value's place in the computing groups.
+enum class Home : uint8_t {
+  kInline,    // recomputed at each use
+  kFragment,  // registers of the accumulator fragment, f32 or i32
+  kOperand,   // packed registers of the left operand's fragment
+  kRow,       // one register a row of the thread
+  kScalar,    // one register, the same in every thread
+  kRing,      // shared memory, read by products only
+};
+
+struct PlacedValue {
+  Home home = Home::kInline;
+  std::string reg;  // register array; several values may share one (an accumulator and its sum)
+  bool partial = false;  // kRow: sums of the lane's own columns, not yet joined over the four lanes
+};
+
+struct Event {
+  enum Kind : uint8_t {
+    kLoop,     // body once a step of loop `id`
+    kWhen,     // body if the condition of `id` holds
+    kFill,     // copying role: one slot of `ring`, alternative `n`
+    kAcquire,  // computing role: the slot of `ring` has arrived; `id` is a load it holds
+    kRelease,  // the oldest slot held of `ring` goes back
+    kIssue,    // product `id` starts
+    kWait,     // at most `n` products still run
+    kCompute,  // value `id` into its registers
+    kRescale,  // accumulator of product `id`: its element-wise operand, in place
+    kJoin,     // partial sums of `id` are added up over the lanes
+    kYield,    // carried values of loop `id` take their next values
+    kStore,    // node `id`
+    kTakeTurn,
+    kPassTurn,
+  } kind = kCompute;
+  int ring = -1;
+  ValueId id = -1;
+  int n = 0;
+  std::vector<Event> body = {};
+  // kLoop of the computing role, when a product runs one step late: `first` is the step before the
+  // rest (in which nothing is late), `last` what remains after the final step.
+  std::vector<Event> first = {}, last = {};
+};
+
+struct Placed {
+  ValueId phase = -1;  // the kTiles node
+  gpu::Plan plan;
+  int tile_rows = 0;  // rows of a tile; each group has rows / groups of them, or all in turns
+  int groups = 1;
+  int row_blocks = 1;  // 64-row blocks of one group
+  std::vector<PlacedRing> rings;
+  std::map<ValueId, PlacedValue> values;
+  std::vector<Event> copying, computing;
+  std::string str(const ir::Program& program) const;
+};
+
+}  // namespace rooftile::codegen

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU half of kernel.h's pipeline.
+#pragma once
+
+#include "rooftile/compile/kernel.h"
+
+namespace rooftile {
+
+// Lanes, CUDA texts and launcher of `schedule` and of the ones it names for other alignments.
+Result<KernelSource> generate_gpu(const ir::Program& program, const std::string& name,
+                                  const Schedule& schedule, const TargetInfo& target);
+
+// Cubins from the cache or NVRTC (spills, serialised wgmma and dropped register budgets are
+// errors), the launcher by the system compiler, both bound together. Needs no GPU; the device is
+// touched by the first call.
+Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source);
+
+}  // namespace rooftile
