@@ -38,6 +38,15 @@ if(benchmark_FOUND)
   add_dependencies(launcher_bench ops_header)
 endif()
 
+if(TARGET rooftile_stub_driver)
+  add_executable(cuda_launch_bench bench/host/cuda_launch_bench.cc)
+  target_link_libraries(cuda_launch_bench PRIVATE rooftile_lib)
+  target_compile_definitions(cuda_launch_bench PRIVATE
+    ROOFTILE_STUB_DRIVER="$<TARGET_FILE:rooftile_stub_driver>")
+  target_compile_options(cuda_launch_bench PRIVATE -O2)
+  add_dependencies(cuda_launch_bench rooftile_stub_driver)
+endif()
+
 # The same kernels from Python, through the real TVM-FFI; skipped where it is not installed.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(ROOFTILE_TESTS AND Python3_FOUND)

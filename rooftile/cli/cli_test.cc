@@ -7,12 +7,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "rooftile/cli/output.h"
 #include "rooftile/ops/op_def.h"
+#include "tests/stub_driver/stub.h"
+#include "tests/support/scoped_env.h"
 
 namespace rooftile::cli {
 namespace {
@@ -20,6 +23,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
+using testing_support::ScopedEnv;
 
 struct Outcome {
   int status = -1;
@@ -124,8 +128,38 @@ TEST_F(Cli, DoctorSaysWhatIsThereAndWhatIsNot) {
     EXPECT_FALSE(line["detail"].get<std::string>().empty()) << line;
   }
   for (const char* what : {"processor", "AVX-512", "AMX bf16", "C++ compiler", "kernel cache",
-                           "oneDNN", "OpenBLAS", "GPU"})
+                           "oneDNN", "OpenBLAS", "CUDA driver", "NVRTC", "GPU kernels"})
     EXPECT_TRUE(found.count(what)) << what;
+}
+
+// With the stub driver: every GPU is listed, and each that is not used says why.
+TEST_F(Cli, DoctorExplainsEveryGpu) {
+  const auto with_script = [this](const std::string& script) {
+    ScopedEnv driver("ROOFTILE_CUDA_DRIVER", testing_support::stub_path());
+    ScopedEnv text("ROOFTILE_STUB_SCRIPT", script);
+    std::map<std::string, json> by_name;
+    for (const json& line : rooftile("doctor --json -").lines()) by_name[line["what"]] = line;
+    return by_name;
+  };
+  auto mixed = with_script("devices=9.0,8.0,9.0 prohibited=2");
+  EXPECT_EQ(mixed["CUDA driver"]["state"], "ok");
+  EXPECT_THAT(mixed["CUDA driver"]["detail"].get<std::string>(), HasSubstr("CUDA 13.0; 3 GPUs"));
+  EXPECT_EQ(mixed["GPU 0"]["state"], "ok");
+  EXPECT_THAT(mixed["GPU 0"]["detail"].get<std::string>(), HasSubstr("132 SMs, 141 GB"));
+  EXPECT_EQ(mixed["GPU 1"]["state"], "off");
+  EXPECT_THAT(mixed["GPU 1"]["detail"].get<std::string>(), HasSubstr("compute capability is 8.0"));
+  EXPECT_THAT(mixed["GPU 2"]["detail"].get<std::string>(), HasSubstr("prohibited"));
+
+  auto mismatch = with_script("fail=Init:1:803");
+  EXPECT_EQ(mismatch["CUDA driver"]["state"], "absent");
+  EXPECT_THAT(mismatch["CUDA driver"]["detail"].get<std::string>(),
+              HasSubstr("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"));
+
+  auto old = with_script("version=12040");
+  if (old["NVRTC"]["state"] != "absent") {
+    EXPECT_EQ(old["NVRTC"]["state"], "broken");
+    EXPECT_THAT(old["NVRTC"]["detail"].get<std::string>(), HasSubstr("update the driver"));
+  }
 }
 
 TEST_F(Cli, DoctorFailsWithoutACompiler) {

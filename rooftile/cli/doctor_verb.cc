@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rooftile doctor: what this machine offers, what of it Rooftile uses, and why not the rest. Exit
 // status 1 when something that kernels need is missing.
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 
@@ -9,9 +8,11 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "rooftile/base/env.h"
 #include "rooftile/bench/provenance.h"
+#include "rooftile/cli/doctor.h"
 #include "rooftile/cli/output.h"
 #include "rooftile/cli/verb.h"
 #include "rooftile/compile/target.h"
@@ -20,13 +21,6 @@
 
 namespace rooftile::cli {
 namespace {
-
-struct Finding {
-  std::string what;
-  std::string state;   // "ok", "absent", "off", "broken"
-  std::string detail;  // what was found, or why not
-  bool needed = false;
-};
 
 std::string cpu_flags_line() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -80,6 +74,8 @@ Finding kernel_cache() {
     return {"kernel cache", "broken", cache.diag().message + ": " + cache.diag().found, true};
   std::error_code ignored;
   uintmax_t bytes = 0;
+  // What an entry consists of besides its object (disk_cache.h).
+  const std::set<std::string> parts = {".cc", ".cu", ".cubin", ".meta"};
   int objects = 0, strays = 0;
   for (const auto& entry : std::filesystem::directory_iterator(cache->dir(), ignored)) {
     if (!entry.is_regular_file(ignored)) continue;
@@ -87,7 +83,7 @@ Finding kernel_cache() {
     const std::string extension = entry.path().extension();
     if (extension == ".so")
       ++objects;
-    else if (extension != ".json" && extension != ".cc")
+    else if (parts.count(extension) == 0)
       ++strays;
   }
   struct statvfs disk {};
@@ -96,18 +92,10 @@ Finding kernel_cache() {
           ? static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize) / 1e9
           : 0;
   std::string detail =
-      fmt::format("{}: {} kernels, {:.1f} MB; {:.1f} GB free on the disk", cache->dir(), objects,
-                  static_cast<double>(bytes) / 1e6, free_gb);
+      fmt::format("{}: {} CPU kernels, {:.1f} MB in all; {:.1f} GB free on the disk", cache->dir(),
+                  objects, static_cast<double>(bytes) / 1e6, free_gb);
   if (strays > 0) detail += fmt::format("; {} other files", strays);
   return {"kernel cache", free_gb > 0.05 ? "ok" : "broken", detail, true};
-}
-
-Finding gpu() {
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr)
-    return {"GPU", "absent", "no CUDA driver library (libcuda.so.1); this build targets the CPU"};
-  dlclose(driver);
-  return {"GPU", "off", "the CUDA driver library is there, but this build targets the CPU"};
 }
 
 Result<int> run(const std::string& json_path) {
@@ -121,7 +109,7 @@ Result<int> run(const std::string& json_path) {
   findings.push_back(
       {"oneDNN", "ok", build.onednn + ", the library route and the peer of benchmarks"});
   findings.push_back({"OpenBLAS", "ok", build.openblas + ", a peer of benchmarks"});
-  findings.push_back(gpu());
+  add_gpu_findings(findings);
   for (const EnvVarInfo& variable : env_vars())
     if (variable.name.rfind("ROOFTILE_", 0) == 0)
       if (const auto value = env_value(variable.id))

@@ -8,6 +8,7 @@
 #include "rooftile/base/env.h"
 #include "rooftile/runtime/cuda/device.h"
 #include "rooftile/runtime/cuda/driver_error.h"
+#include "rooftile/runtime/cuda/gpu_state.h"
 
 namespace rooftile::cuda {
 
@@ -21,10 +22,6 @@ Diag no_gpu(std::string subject, std::string message, std::string found, std::st
           .message = std::move(message),
           .found = std::move(found),
           .fix = std::move(fix)};
-}
-
-std::string version_text(int version) {
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
 // What cuInit's failures mean to the person in front of the machine.
@@ -84,7 +81,8 @@ Status Driver::initialise() {
                   init_fix(initialised));
   api_.DriverGetVersion(&version_);
   if (version_ < abi::kInterfaceVersion)
-    return no_gpu(path_, "the CUDA driver is too old", "it supports CUDA " + version_text(version_),
+    return no_gpu(path_, "the CUDA driver is too old",
+                  "it supports CUDA " + cuda_version_text(version_),
                   "update the NVIDIA driver (580 or later)");
   const abi::Result counted = api_.DeviceGetCount(&num_devices_);
   if (counted != abi::kSuccess || num_devices_ == 0)

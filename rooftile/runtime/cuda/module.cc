@@ -6,6 +6,7 @@
 
 #include "rooftile/base/hash.h"
 #include "rooftile/runtime/cuda/driver_error.h"
+#include "rooftile/runtime/cuda/gpu_state.h"
 #include "rooftile/runtime/cuda/stream.h"
 
 namespace rooftile::cuda {
@@ -20,9 +21,7 @@ constexpr uint64_t kPortableCluster = 8;
 Diag load_failed(const Driver& driver, abi::Result error, const std::string& label) {
   Diag diag = driver_error(driver.api(), error, label, "loading the kernel's code");
   if (diag.code == ErrorCode::kDriver) diag.code = ErrorCode::kLoad;
-  const int version = driver.version();
-  diag.when = "driver for CUDA " + std::to_string(version / 1000) + "." +
-              std::to_string(version % 1000 / 10);
+  diag.when = "driver for CUDA " + cuda_version_text(driver.version());
   return diag;
 }
 
@@ -36,15 +35,18 @@ std::string Kernel::description() const {
 
 Status Kernel::set_attributes(const Device& device) const {
   const abi::Api& api = device.api();
-  const auto get = [&](abi::FunctionAttribute which) {
-    int value = 0;
-    return api.KernelGetAttribute(&value, which, handle_, device.handle()) == abi::kSuccess ? value
-                                                                                            : 0;
-  };
-  max_threads_.store(static_cast<uint32_t>(get(abi::kFuncMaxThreadsPerBlock)),
-                     std::memory_order_relaxed);
-  const int64_t smem_static = get(abi::kFuncStaticSmemBytes);
-  const int64_t smem = smem_static + spec_.dynamic_smem_bytes;
+  int max_threads = 0;
+  abi::Result error =
+      api.KernelGetAttribute(&max_threads, abi::kFuncMaxThreadsPerBlock, handle_, device.handle());
+  if (error != abi::kSuccess)
+    return device.failed(error, "reading the kernel's attributes", description());
+  max_threads_.store(static_cast<uint32_t>(max_threads), std::memory_order_relaxed);
+  int static_bytes = 0;
+  error =
+      api.KernelGetAttribute(&static_bytes, abi::kFuncStaticSmemBytes, handle_, device.handle());
+  if (error != abi::kSuccess)
+    return device.failed(error, "reading the kernel's attributes", description());
+  const int64_t smem_static = static_bytes, smem = smem_static + spec_.dynamic_smem_bytes;
   if (smem > device.info().smem_per_block_bytes)
     return Diag{.code = ErrorCode::kLaunch,
                 .subject = description(),
@@ -54,7 +56,6 @@ Status Kernel::set_attributes(const Device& device) const {
                 .expected = "at most " + std::to_string(device.info().smem_per_block_bytes) +
                             " bytes on " + device.info().name,
                 .fix = "fewer stages or smaller tiles in the schedule"};
-  abi::Result error = abi::kSuccess;
   // All that is left, so that kernels which share the entry function do not lower each other's.
   if (smem > kSmemWithoutOptIn)
     error =
