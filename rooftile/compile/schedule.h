@@ -54,7 +54,8 @@ struct Schedule {
   int prefetch_bytes = 4096;  // streamed operands of small products: distance
   int threads = 0;            // 0: all
 
-  // Target sm90: everything above but name and tile is the CPU's, the rest is here.
+  // Target sm90: everything above but name and tile is the CPU's and not looked at, the rest is
+  // here.
   gpu::Plan gpu;
   // GPU: schedules for calls whose alignment this one does not admit, tried in order
   std::vector<Schedule> otherwise;

@@ -42,7 +42,7 @@ Status Emitter::emit_members(const Gang& gang, const std::function<Status()>& bo
 
 Status Emitter::emit_gang(const Node& phase, const Gang& gang) {
   const Node& loop = program_.node(gang.loop);
-  std::vector<Step> before, after, common, own;
+  std::vector<Step> before, after;
   bool passed = false;
   for (const Step& step : plan_.steps(phase.block, phase.id)) {
     if (step.kind == Step::kLoop && step.id == gang.loop)
@@ -50,9 +50,7 @@ Status Emitter::emit_gang(const Node& phase, const Gang& gang) {
     else
       (passed ? after : before).push_back(step);
   }
-  // What is the same for all members is done once an iteration, before the first of them.
-  for (const Step& step : plan_.steps(loop.block, loop.id))
-    (plan_.is_common(step, gang.var) ? common : own).push_back(step);
+  const GangBody body = plan_.gang_body(gang);
 
   std::vector<std::string> parts;
   size_t start = w_.text().size();
@@ -71,8 +69,8 @@ Status Emitter::emit_gang(const Node& phase, const Gang& gang) {
   w_.open("for (i64 " + var + " = " + begin + "; " + var + " < " + end + "; " + var +
           " += " + step + ")");
   memo_.emplace_back();
-  RT_RETURN_IF_ERROR(emit_steps(common));
-  RT_RETURN_IF_ERROR(emit_members(gang, [&] { return emit_steps(own); }));
+  RT_RETURN_IF_ERROR(emit_steps(body.common));
+  RT_RETURN_IF_ERROR(emit_members(gang, [&] { return emit_steps(body.own); }));
   memo_.pop_back();
   w_.close();
   end_part();

@@ -109,7 +109,7 @@ template <class Row, class Next> AI void mm_amx_bf16_rows_t(const i32* a, i64 pa
 // C [m, n] (+)= A [m, K] B; A rows of bf16 padded to 64 bytes, `pa` bytes apart, B the rows
 // `row(0 .. kn - 1)` of `bytes` bytes.
 template <class Row, class Next> AI void mm_amx_bf16_rows_n(const char* a, i64 pa, const Row& row, i64 stride, i64 bytes, float* c, i64 ldc, i64 m, i64 kn, int first, Next next) {
-  alignas(64) u32 spread[16][256];  // [even columns 8, odd columns 8][K]
+  alignas(64) u32 spread[16][256];  // [even columns 8, odd columns 8][K]; rows beyond m: not set, not used
   alignas(64) float tile[4][16][16];
   alignas(64) char staged[1024];
   for (i64 m0 = 0; m0 < m; m0 += 8) {

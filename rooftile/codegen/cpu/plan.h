@@ -79,6 +79,11 @@ struct Gang {
   ValueId loop = -1;
 };
 
+// One iteration of a gang's loop: what is the same for every member, then what each does by itself.
+struct GangBody {
+  std::vector<Step> common, own;
+};
+
 struct LoopPlan {
   std::vector<int> buffers;     // of each carried value; -1: a C++ variable
   std::vector<bool> skip_init;  // the first product writes it
@@ -99,8 +104,7 @@ class Plan {
   const Product& product(ValueId mma) const { return products_.at(mma); }
   const LoopPlan& loop(ValueId id) const { return loops_.at(id); }
   const Gang* gang(ValueId phase) const;  // nullptr: none
-  // Is what this step computes the same whatever `var` is, iteration by iteration?
-  bool is_common(const Step& step, const std::string& var) const;
+  GangBody gang_body(const Gang& gang) const;
   ValueId strip_transpose(ValueId id, bool* transposed = nullptr) const;
   std::vector<Expr> outer_of(
       const std::vector<Expr>& shape) const;  // leading extents, {} when all are 1
@@ -114,7 +118,7 @@ class Plan {
   Status plan_loop(const ir::Node& loop);
   Status plan_gang(const std::string& var, int64_t width);
   Status check_gang(const ir::Node& phase, const Gang& gang) const;
-  bool is_common(ValueId id, const std::string& var) const;
+  bool is_common(ValueId id, const std::string& var, const std::set<ValueId>& done) const;
   Status plan_product(const ir::Node& mma, ValueId region);
   std::vector<Item> items_of(ValueId id) const;
   bool joins(const Group& group, const Item& item) const;

@@ -89,25 +89,51 @@ Status Plan::check_gang(const Node& phase, const Gang& gang) const {
       return gang_error(*program_, ErrorCode::kPlacement, gang.var,
                         "the loop of a gang carries a scalar", "`" + loop.name + "`",
                         "carried tiles of more than one element");
-  // A scalar is written out anew in each part; the result of a reduction cannot be.
+  // A scalar is written out anew in each part; the result of a reduction cannot be, nor what was
+  // read before it was overwritten.
+  enum Part : uint8_t { kBefore, kDuring, kAfter, kElsewhere };
   auto part_of = [&](ValueId id) {
-    while (region_[static_cast<size_t>(id)] != phase.id) id = region_[static_cast<size_t>(id)];
-    return id == gang.loop ? 0 : id < gang.loop ? -1 : 1;
+    while (id >= 0 && region_[static_cast<size_t>(id)] != phase.id)
+      id = region_[static_cast<size_t>(id)];
+    if (id < 0) return kElsewhere;
+    return id == gang.loop ? kDuring : id < gang.loop ? kBefore : kAfter;
   };
   for (ValueId id : phase.block.nodes) {
     const Node& node = program_->node(id);
-    if (node.op != Op::kReduce || buffer_of(id) >= 0) continue;
-    for (const Use& use : users(id))
-      if (part_of(use.user) != part_of(id))
+    const bool taken = node.op == Op::kReduce ||
+                       (node.op == Op::kLoad && is_scalar(id) && eager_tensors_.count(node.name));
+    if (!taken || buffer_of(id) >= 0) continue;
+    for (const Node& user : program_->nodes)
+      if (part_of(user.id) != kElsewhere && part_of(user.id) != part_of(id) && reads(user.id, id))
         return gang_error(*program_, ErrorCode::kPlacement, gang.var,
-                          "a number reduced before the loop of a gang is needed after it began",
+                          "a number taken before the loop of a gang is needed after it began",
                           "`" + node.label + "`, value " + std::to_string(id),
                           "only buffers cross the loop: keep it as a row of a tile");
   }
   return {};
 }
 
-bool Plan::is_common(ValueId id, const std::string& var) const {
+// Steps move ahead of the members only if they change nothing and read no scratch but that of other
+// such steps (`done`).
+GangBody Plan::gang_body(const Gang& gang) const {
+  const Node& loop = program_->node(gang.loop);
+  GangBody body;
+  std::set<ValueId> done;
+  for (const Step& step : steps(loop.block, loop.id)) {
+    std::set<ValueId> with = done;
+    bool common = step.kind == Step::kGroup;
+    for (const Item& item : step.group.items) {
+      common = common && item.kind != ItemKind::kStore && item.commit < 0 &&
+               is_common(item.id, gang.var, with);
+      with.insert(item.id);
+    }
+    if (common) done = std::move(with);
+    (common ? body.common : body.own).push_back(step);
+  }
+  return body;
+}
+
+bool Plan::is_common(ValueId id, const std::string& var, const std::set<ValueId>& done) const {
   const Node& node = program_->node(id);
   const bool pure = node.op == Op::kFill || node.op == Op::kScalar || node.op == Op::kFromIndex ||
                     node.op == Op::kIota || node.op == Op::kElementwise || node.op == Op::kSelect ||
@@ -120,15 +146,9 @@ bool Plan::is_common(ValueId id, const std::string& var) const {
     if (mentions(extent, var)) return false;
   std::vector<ValueId> inputs;
   inputs_of(id, &inputs);
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [&](ValueId input) { return is_common(input, var); });
-}
-
-bool Plan::is_common(const Step& step, const std::string& var) const {
-  return step.kind == Step::kGroup &&
-         std::all_of(step.group.items.begin(), step.group.items.end(), [&](const Item& item) {
-           return item.kind != ItemKind::kStore && item.commit < 0 && is_common(item.id, var);
-         });
+  return std::all_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+    return buffer_of(input) >= 0 ? done.count(input) > 0 : is_common(input, var, done);
+  });
 }
 
 }  // namespace rooftile::codegen

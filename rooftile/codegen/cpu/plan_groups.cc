@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan, second half: items, row groups, levels, and what grouping implies for buffers and
+// Plan, second part: items, row groups, levels, and what grouping implies for buffers and
 // loop-carried values.
 #include <algorithm>
 
