@@ -213,13 +213,13 @@ Result<codegen::CpuKernelText> ganged_pages(bool beside_mine) {
                        tensor("x", DType::kF32, {T, H}, ir::Role::kIn)};
   Kernel k(interface);
   k.tiles({"row", T}, [&](Index row) {
-    auto state = k.loop("j", 0, 3, 1, {k.zeros({2, H})}, [&](Index j, std::vector<Tile> s) {
+    auto state = k.loop("j", 0, 3, 1, {k.zeros({H, 2})}, [&](Index j, std::vector<Tile> s) {
       Tile page = k.load(k["x"](dsl::range(j, 1), all), "page");
       Tile mine = k.load(k["x"](dsl::range(row, 1), all), "mine");
       Tile next = (page + k.zeros({2, H})).named("next");
-      return std::vector<Tile>{s[0] + next + mine};
+      return std::vector<Tile>{s[0] + (next + mine).t()};
     });
-    k.store(k["out"](dsl::range(row, 1), all), sum(state[0], 0));
+    k.store(k["out"](dsl::range(row, 1), all), sum(state[0], 1).t());
   });
   auto program = k.finish();
   EXPECT_TRUE(program.ok()) << program.diag().str();
