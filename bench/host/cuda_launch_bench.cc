@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -28,7 +29,7 @@
 namespace rooftile::cuda {
 namespace {
 
-constexpr int kBatch = 500, kSamples = 2000, kSets = 4;
+constexpr int kBatch = 100, kSamples = 2000, kSets = 4;
 constexpr int64_t kRows = 256, kColumns = 512;
 
 struct Bench {
@@ -56,30 +57,46 @@ Status checked_launch(const Bench& bench, const TensorView& a, const TensorView&
                 arguments);
 }
 
-template <class Call>
-int measure(const char* name, const Bench& bench, const Call& call) {
-  std::vector<double> ns;
+struct Variant {
+  std::string name;
+  std::function<Status(int64_t call)> call;  // `call` grows by one with every call of this variant
   int64_t count = 0;
-  for (int sample = 0; sample < kSamples; ++sample) {
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kBatch; ++i)
-      if (const Status status = call(count++); !status.ok()) {
-        std::fprintf(stderr, "%s\n", status.str().c_str());
-        return 1;
-      }
-    const std::chrono::duration<double, std::nano> elapsed =
-        std::chrono::steady_clock::now() - start;
-    ns.push_back(elapsed.count() / kBatch);
-    // A full queue blocks: it is emptied outside what is timed.
-    if (const Status status = synchronize(*bench.device, bench.stream); !status.ok()) return 1;
+  std::vector<double> ns;  // one a sample
+};
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+Status sample(const Bench& bench, Variant& variant) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kBatch; ++i) RT_RETURN_IF_ERROR(variant.call(variant.count++));
+  const std::chrono::duration<double, std::nano> elapsed = std::chrono::steady_clock::now() - start;
+  variant.ns.push_back(elapsed.count() / kBatch);
+  // A full queue blocks: it is emptied outside what is timed.
+  return synchronize(*bench.device, bench.stream);
+}
+
+// Every round runs each variant once, so that a change of the machine's speed meets all alike.
+Status measure(const Bench& bench, std::vector<Variant>& variants) {
+  for (int round = 0; round < kSamples; ++round)
+    for (Variant& variant : variants) RT_RETURN_IF_ERROR(sample(bench, variant));
+  return {};
+}
+
+// The last variant is the bare driver call: `above_bare_ns` is the median of the differences.
+void print(const Bench& bench, const std::vector<Variant>& variants) {
+  for (const Variant& variant : variants) {
+    std::vector<double> above;
+    for (size_t i = 0; i < variant.ns.size(); ++i)
+      above.push_back(variant.ns[i] - variants.back().ns[i]);
+    fmt::print(R"({{"bench": "cuda_launch", "variant": "{}", "driver": "{}", "p50_ns": {:.1f}, )"
+               R"("p99_ns": {:.1f}, "above_bare_ns": {:.1f}, "batch": {}, "samples": {}}})"
+               "\n",
+               variant.name, bench.device->driver().path(), quantile(variant.ns, 0.5),
+               quantile(variant.ns, 0.99), quantile(above, 0.5), kBatch, kSamples);
   }
-  std::sort(ns.begin(), ns.end());
-  fmt::print(R"({{"bench": "cuda_launch", "variant": "{}", "driver": "{}", "p50_ns": {:.1f}, )"
-             R"("p99_ns": {:.1f}, "batch": {}, "samples": {}}})"
-             "\n",
-             name, bench.device->driver().path(), ns[ns.size() / 2], ns[ns.size() * 99 / 100],
-             kBatch, kSamples);
-  return 0;
 }
 
 // The stub keeps a record of launches for tests; that would be most of what is timed.
@@ -122,13 +139,6 @@ int run(const std::string& driver_path, const std::string& cubin, const std::str
   std::array<std::array<TensorView, 2>, kSets> sets;
   for (int i = 0; i < kSets; ++i) sets[i] = {view(2 * i), view(2 * i + 1)};
 
-  int failed = measure("checked, two maps", bench, [&](int64_t i) {
-    const auto& [a, b] = sets[static_cast<size_t>(i) % kSets];
-    return checked_launch(bench, a, b, a.data);
-  });
-  failed |= measure("checked, two maps, cold", bench, [&](int64_t i) {
-    return checked_launch(bench, view(2 * i), view(2 * i + 1), nullptr);
-  });
   std::array<uint64_t, 32> value{};
   std::array<void*, 5> arguments;
   arguments.fill(value.data());
@@ -136,9 +146,6 @@ int run(const std::string& driver_path, const std::string& cubin, const std::str
                               .block = {384, 1, 1},
                               .dynamic_smem_bytes = 200 << 10,
                               .stream = bench.stream};
-  failed |= measure("checked, no maps", bench, [&](int64_t) {
-    return launch(*bench.kernel, *bench.device, plain, arguments.data());
-  });
   abi::LaunchConfig bare{.grid_x = 8,
                          .grid_y = 4,
                          .grid_z = 1,
@@ -148,13 +155,25 @@ int run(const std::string& driver_path, const std::string& cubin, const std::str
                          .dynamic_smem_bytes = 200 << 10,
                          .stream = bench.stream};
   const abi::Function function = bench.kernel->function(*bench.device);
-  failed |= measure("bare cuLaunchKernelEx", bench, [&](int64_t) -> Status {
-    const abi::Result error =
-        bench.device->api().LaunchKernelEx(&bare, function, arguments.data(), nullptr);
-    if (error == abi::kSuccess) return {};
-    return bench.device->failed(error, "launching");
-  });
-  return failed;
+  std::vector<Variant> variants = {
+      {"checked, two maps",
+       [&](int64_t i) {
+         const auto& [a, b] = sets[static_cast<size_t>(i) % kSets];
+         return checked_launch(bench, a, b, a.data);
+       }},
+      {"checked, two maps, cold",
+       [&](int64_t i) { return checked_launch(bench, view(2 * i), view(2 * i + 1), nullptr); }},
+      {"checked, no maps",
+       [&](int64_t) { return launch(*bench.kernel, *bench.device, plain, arguments.data()); }},
+      {"bare cuLaunchKernelEx", [&](int64_t) -> Status {
+         const abi::Result error =
+             bench.device->api().LaunchKernelEx(&bare, function, arguments.data(), nullptr);
+         if (error == abi::kSuccess) return {};
+         return bench.device->failed(error, "launching");
+       }}};
+  if (const Status status = measure(bench, variants); !status.ok()) return fail(status.diag());
+  print(bench, variants);
+  return 0;
 }
 
 }  // namespace

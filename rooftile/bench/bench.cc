@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "rooftile/bench/bench_steps.h"
+#include "rooftile/bench/cuda/device_bench.h"
 #include "rooftile/bench/peers/peers.h"
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
@@ -20,26 +22,6 @@ namespace {
 
 constexpr int64_t kMinRotatedSet = int64_t{4} << 20;  // smaller sets would need too many copies
 
-Diag no_kernel(const OpDef& op, const std::string& wanted) {
-  Diag diag;
-  diag.code = wanted.empty() ? ErrorCode::kUnsupported : ErrorCode::kUsage;
-  diag.subject = op.name;
-  diag.message =
-      wanted.empty() ? "no kernel applies to this case" : "there is no such kernel for this case";
-  diag.found = wanted;
-  diag.fix = "see `rooftile ops " + op.name + "`";
-  return diag;
-}
-
-Result<const KernelDef*> choose_kernel(const OpDef& op, const RefCall& call,
-                                       const std::string& wanted) {
-  for (const KernelDef& kernel : op.kernels)
-    if ((wanted.empty() || kernel.name == wanted) &&
-        (!kernel.applies || kernel.applies(call.config, call.dims)))
-      return &kernel;
-  return no_kernel(op, wanted);
-}
-
 // The copies that the timed calls go through.
 struct Workload {
   std::vector<check::Arguments> sets;
@@ -48,15 +30,6 @@ struct Workload {
   int64_t sweep_bytes = 0;
   std::string residency;
 };
-
-int64_t tensor_bytes(const OpDef& op, const check::Arguments& set, bool outputs) {
-  int64_t bytes = 0;
-  for (const ArgDef& arg : op.args)
-    if (auto at = set.tensors.find(arg.name);
-        at != set.tensors.end() && (arg.role == ir::Role::kOut) == outputs)
-      bytes += at->second.size_bytes();
-  return bytes;
-}
 
 // Rotated copies where a call reads most of its arguments and writes little: calls follow each
 // other as they do in a model, activations and code stay warm. Where much is written, the dirty
@@ -93,10 +66,6 @@ Workload make_workload(const OpDef& op, const RefCall& inputs, double touched_by
   return work;
 }
 
-Quantiles quantiles(const Timing& timing) {
-  return {timing.quantile(0.2), timing.quantile(0.5), timing.quantile(0.8)};
-}
-
 class CaseBench {
  public:
   CaseBench(const OpDef& op, const Case& test_case, const BenchOptions& options)
@@ -106,7 +75,7 @@ class CaseBench {
     auto call = check::resolve_case(op_, case_);
     if (!call) return call.status();
     call_ = std::move(*call);
-    describe();
+    describe_machine();
     if (options_.route == "tile") {
       RT_RETURN_IF_ERROR(compile_kernel());
       if (options_.check) RT_RETURN_IF_ERROR(check_kernel());
@@ -114,73 +83,47 @@ class CaseBench {
     }
     RT_RETURN_IF_ERROR(check::make_inputs(op_, call_, line_.seed));
     RT_RETURN_IF_ERROR(time());
-    return rate();
+    auto ceiling = ceilings();
+    if (!ceiling) return ceiling.status();
+    rate(*ceiling, check::main_dtype(op_, call_.config), written_bytes_, line_);
+    return line_;
   }
 
  private:
-  void describe() {
+  void describe_machine() {
+    describe(op_, case_, call_, options_, line_);
     const Provenance made_with = provenance();
-    line_.op = op_.name;
     line_.target = "cpu";
     line_.device = made_with.device;
-    line_.dtype = std::string(name(check::main_dtype(op_, call_.config)));
-    line_.case_text = case_.text;
-    for (const auto& [dim, extent] : call_.dims) line_.shape.emplace_back(dim, extent);
-    line_.route = options_.route;
-    line_.seed = options_.seed.value_or(check::fresh_seed());
     line_.threads = made_with.threads;
     line_.isa = made_with.isa;
     line_.compiler = made_with.compiler;
-    line_.commit = made_with.commit;
     line_.onednn = made_with.onednn;
     line_.openblas = made_with.openblas;
-    line_.timestamp = utc_now();
-    line_.warmup = options_.timing.warmup;
-    if (op_.cost_fn) {
-      const Cost cost = op_.cost_fn(call_);
-      line_.flops = cost.flops;
-      line_.bytes = cost.bytes;
-    }
   }
 
   Status compile_kernel() {
     auto kernel = choose_kernel(op_, call_, options_.kernel);
     if (!kernel) return kernel.status();
     kernel_ = *kernel;
-    const Schedule* schedule = options_.schedule ? &*options_.schedule : nullptr;
-    auto source = generate(op_, *kernel_, call_.config, call_.dims, host_target(), schedule);
+    auto source = generate_for(op_, *kernel_, call_, host_target(), options_);
     if (!source) return source.status();
     auto compiled = compile(std::move(*source));
     if (!compiled) return compiled.status();
     compiled_ = *compiled;
     line_.kernel = kernel_->name;
-    line_.schedule = compiled_->source.schedule.str();
-    line_.compile_ms = compiled_->compile_ms;
-    for (const PrepackedOperand& operand : compiled_->source.prepacked)
-      line_.prepacked += (line_.prepacked.empty() ? "" : ", ") + operand.tensor;
+    describe(*compiled_, line_);
     return {};
   }
 
-  // The compiled code that is timed, on the sizes that are timed or smaller ones.
   Status check_kernel() {
-    RefCall inputs =
-        check::reduced_call(op_, call_, options_.max_reference_flops, [&](const RefCall& smaller) {
-          return !kernel_->applies || kernel_->applies(smaller.config, smaller.dims);
-        });
-    if (inputs.dims != call_.dims) line_.check_case = check::dims_text(inputs);
-    RT_RETURN_IF_ERROR(check::make_inputs(op_, inputs, line_.seed));
-    RefCall expected = inputs;
-    op_.reference_fn(expected);
-    line_.tolerance = op_.tolerance_fn ? op_.tolerance_fn(expected) : Tolerance{};
-    const check::Verdict verdict = check::judge(
-        {op_, inputs, expected, line_.tolerance}, [&](check::Arguments& arguments) -> Status {
+    return check_against_reference(
+        op_, *kernel_, *compiled_, call_,
+        [&](check::Arguments& arguments) -> Status {
           auto call = check::BoundCall::bind(*compiled_, arguments);
           return call ? call->call() : call.status();
-        });
-    line_.checked = true;
-    line_.errors = verdict.comparison;
-    line_.pass = verdict.pass();
-    return {};
+        },
+        options_, line_);
   }
 
   Status time() {
@@ -223,61 +166,27 @@ class CaseBench {
 
     TimingOptions timing = options_.timing;
     timing.sweep_bytes = work.sweep_bytes;
-    record(race(contestants, timing), peers);
+    std::vector<PeerTime> named;
+    for (const auto& peer : peers)
+      named.push_back({.name = peer->name(), .prepacked = peer->prepacked(), .us = {}, .ratio = 0});
+    record(race(contestants, timing), named, compiled_ == nullptr, line_);
     line_.residency = work.residency;
     return {};
   }
 
-  // At full size, where the float64 check was made on a smaller one: two implementations that share
-  // nothing agree.
   void compare_with(Peer& peer, Workload& work) {
     if (!line_.checked || line_.check_case.empty()) return;
     peer.run(0);
+    std::map<std::string, NdArray> theirs, ours;
     for (const auto& [output, view] : peer.results(0)) {
-      NdArray theirs{std::vector<int64_t>(view.shape.begin(), view.shape.begin() + view.rank), {}};
-      check::HostTensor reader(view.dtype, theirs.shape);
+      check::HostTensor reader(
+          view.dtype, std::vector<int64_t>(view.shape.begin(), view.shape.begin() + view.rank));
       std::copy_n(static_cast<const std::byte*>(view.data), reader.size_bytes(),
                   static_cast<std::byte*>(reader.data()));
-      call_.tensors.find(output)->second = reader.load();
+      theirs[output] = reader.load();
+      ours[output] = work.sets[0].tensor(output).load();
     }
-    Tolerance both = op_.tolerance_fn ? op_.tolerance_fn(call_) : Tolerance{};
-    both.abs *= 2, both.rel *= 2, both.norm *= 2;
-    for (const auto& [output, view] : peer.results(0)) {
-      const check::Comparison comparison =
-          check::compare(work.sets[0].tensor(output).load(), call_[output], both);
-      line_.peer_norm_err = std::max(line_.peer_norm_err, comparison.norm_err);
-      if (comparison.pass || !line_.pass) continue;
-      line_.pass = false;
-      line_.errors = comparison;
-      line_.errors.reason = "differs from " + peer.name() + " at full size: " + comparison.reason;
-    }
-  }
-
-  void record(const Race& race, const std::vector<std::unique_ptr<Peer>>& peers) {
-    line_.us = quantiles(race.timings[0]);
-    line_.rounds = race.rounds();
-    line_.busy = race.busy;
-    const size_t first_peer = compiled_ ? 1 : 0;
-    for (size_t i = 0; i < peers.size(); ++i)
-      line_.peers.push_back({peers[i]->name(), peers[i]->prepacked(),
-                             quantiles(race.timings[first_peer + i]),
-                             race.ratio(first_peer + i, 0)});
-    if (compiled_) return;
-    line_.kernel = peers.front()->name();
-    line_.prepacked = peers.front()->prepacked();
-  }
-
-  Result<BenchLine> rate() {
-    auto ceiling = ceilings();
-    if (!ceiling) return ceiling.status();
-    const DType dtype = check::main_dtype(op_, call_.config);
-    const Cost cost{line_.flops, line_.bytes};
-    line_.tflops = line_.us.p50 > 0 ? line_.flops / line_.us.p50 * 1e-6 : 0;
-    line_.gb_per_s = line_.us.p50 > 0 ? line_.bytes / line_.us.p50 * 1e-3 : 0;
-    line_.roof_us = ceiling->roof_us(cost, dtype, written_bytes_);
-    line_.bound = ceiling->bound(cost, dtype, written_bytes_);
-    line_.roofline_fraction = line_.us.p50 > 0 ? line_.roof_us / line_.us.p50 : 0;
-    return line_;
+    check_against_peer(op_, call_, peer.name(), theirs, ours, line_);
   }
 
   const OpDef& op_;
@@ -293,29 +202,42 @@ class CaseBench {
 }  // namespace
 
 Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options) {
+  if (options.device == "cuda") return device_bench_case(op, test_case, options);
   return CaseBench(op, test_case, options).run();
+}
+
+std::vector<KernelSource> bench_sources(const std::vector<std::pair<const OpDef*, Case>>& cases,
+                                        const BenchOptions& options, std::vector<Diag>& refused) {
+  std::vector<KernelSource> sources;
+  const TargetInfo& target = options.device == "cuda" ? sm90_target() : host_target();
+  const auto source_of = [&](const OpDef& op, const Case& test_case) -> Result<KernelSource> {
+    auto call = check::resolve_case(op, check::for_target(op, test_case, target));
+    if (!call) return call.status();
+    auto kernel = choose_kernel(op, *call, options.kernel);
+    if (!kernel) return kernel.status();
+    return generate_for(op, **kernel, *call, target, options);
+  };
+  for (const auto& [op, test_case] : cases) {
+    auto source = source_of(*op, test_case);
+    if (source)
+      sources.push_back(std::move(*source));
+    else
+      refused.push_back(source.diag());
+  }
+  return sources;
 }
 
 void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
                    const BenchOptions& options) {
-  std::vector<KernelSource> sources;
-  for (const auto& [op, test_case] : cases) {
-    auto call = check::resolve_case(*op, test_case);
-    if (!call) continue;
-    auto kernel = choose_kernel(*op, *call, options.kernel);
-    if (!kernel) continue;
-    const Schedule* schedule = options.schedule ? &*options.schedule : nullptr;
-    auto source = generate(*op, **kernel, call->config, call->dims, host_target(), schedule);
-    if (source) sources.push_back(std::move(*source));
-  }
-  check::compile_all(std::move(sources));
+  std::vector<Diag> refused;  // bench_case says so again
+  check::compile_all(bench_sources(cases, options, refused));
 }
 
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set) {
   std::vector<const Case*> out;
   if (set != "smoke") {
     for (const Case& test_case : op.case_list)
-      if (test_case.tagged("llm") || (set == "full" && test_case.tagged("full")))
+      if (test_case.tagged(set) || (set == "full" && test_case.tagged("llm")))
         out.push_back(&test_case);
     return out;
   }

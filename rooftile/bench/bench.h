@@ -12,14 +12,17 @@
 #include <utility>
 #include <vector>
 
+#include "rooftile/bench/cuda/device_provenance.h"
 #include "rooftile/bench/roofline.h"
 #include "rooftile/bench/timer.h"
 #include "rooftile/check/compare.h"
+#include "rooftile/compile/kernel.h"
 #include "rooftile/ops/op_def.h"
 
 namespace rooftile::bench {
 
 struct BenchOptions {
+  std::string device = "cpu";        // "cpu", or "cuda": the first GPU
   std::string route = "tile";        // "tile", or "library": the peer alone, against the roofline
   std::string kernel;                // "" : the first that applies
   std::optional<Schedule> schedule;  // instead of the kernel's own
@@ -73,7 +76,9 @@ struct BenchLine {
   int warmup = 0, rounds = 0;
   bool busy = false;  // another process disturbed it
   int threads = 1;
-  std::string isa, compiler, onednn, openblas, commit, timestamp;
+  std::string isa, compiler, onednn, openblas;  // of a measurement on the processor
+  std::optional<DeviceProvenance> gpu;          // of one on a GPU
+  std::string commit, timestamp;
 
   std::string json_line() const;
 };
@@ -82,11 +87,16 @@ struct BenchLine {
 // = false, untimed.
 Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options);
 
+// The kernels that bench_case compiles for these cases. Those that cannot be generated are left
+// out; the reasons go to `refused`.
+std::vector<KernelSource> bench_sources(const std::vector<std::pair<const OpDef*, Case>>& cases,
+                                        const BenchOptions& options, std::vector<Diag>& refused);
 // Compiles the kernels of these cases on all cores, so that bench_case finds them in the cache.
 void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
                    const BenchOptions& options);
 
-// "smoke": the least of an operator's llm cases; "llm": the sizes of real models; "full": more.
+// "smoke": the least of an operator's llm cases; "llm": the sizes of real models; "full": more;
+// "large": those that a GPU needs to show its peak.
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set);
 
 }  // namespace rooftile::bench

@@ -50,6 +50,25 @@ void add_check(const BenchLine& from, ordered_json& line) {
   if (!from.pass) line["reason"] = from.errors.reason;
 }
 
+ordered_json conditions(const std::optional<GpuConditions>& at) {
+  if (!at) return nullptr;
+  return {{"sm_mhz", at->sm_mhz},
+          {"memory_mhz", at->memory_mhz},
+          {"power_w", at->power_w},
+          {"power_limit_w", at->power_limit_w},
+          {"temperature_c", at->temperature_c}};
+}
+
+void add_gpu(const DeviceProvenance& from, ordered_json& line) {
+  line.update({{"gpu", from.name},
+               {"driver", text_or_null(from.driver)},
+               {"cuda", from.cuda},
+               {"nvrtc", text_or_null(from.nvrtc)},
+               {"cublaslt", text_or_null(from.cublaslt)},
+               {"before", conditions(from.before)},
+               {"after", conditions(from.after)}});
+}
+
 }  // namespace
 
 std::string BenchLine::json_line() const {
@@ -82,14 +101,16 @@ std::string BenchLine::json_line() const {
                {"rounds", rounds},
                {"busy", busy},
                {"compile_ms", compile_ms},
-               {"first_call_us", first_call_us},
-               {"threads", threads},
-               {"isa", isa},
-               {"compiler", compiler},
-               {"onednn", onednn},
-               {"openblas", openblas},
-               {"commit", commit},
-               {"timestamp", timestamp}});
+               {"first_call_us", first_call_us}});
+  if (gpu)
+    add_gpu(*gpu, line);
+  else
+    line.update({{"threads", threads},
+                 {"isa", isa},
+                 {"compiler", compiler},
+                 {"onednn", onednn},
+                 {"openblas", openblas}});
+  line.update({{"commit", commit}, {"timestamp", timestamp}});
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -30,6 +30,8 @@ Provenance provenance() {
           onednn_version(), openblas_version()};
 }
 
+std::string provenance_commit() { return kCommit; }
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

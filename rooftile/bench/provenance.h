@@ -16,6 +16,7 @@ struct Provenance {
 };
 
 Provenance provenance();
-std::string utc_now();  // "2026-11-30T04:45:00Z"
+std::string provenance_commit();  // the same as provenance().commit, at no cost
+std::string utc_now();            // "2026-11-30T04:45:00Z"
 
 }  // namespace rooftile::bench

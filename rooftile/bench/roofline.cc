@@ -3,21 +3,16 @@
 
 #include <omp.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
-#include "rooftile/base/hash.h"
 #include "rooftile/base/log.h"
+#include "rooftile/bench/ceilings_file.h"
 #include "rooftile/bench/peak_kernels.h"
 #include "rooftile/bench/provenance.h"
 #include "rooftile/bench/timer.h"
@@ -151,29 +146,9 @@ double measure_launch_us(int threads) {
   return quantile(samples, 0.2);
 }
 
-std::string cache_path(const DiskCache& cache, const TargetInfo& target) {
-  const std::string key =
-      sha256_hex(target.key() + "|" + target.device + "|" + std::to_string(target.threads) + "|" +
-                 std::to_string(kCeilingsVersion));
-  return cache.dir() + "/ceilings-" + key.substr(0, 16) + ".json";
-}
-
-// Written aside and renamed: a reader sees the whole file or none.
-Status write_file(const std::string& path, const std::string& text) {
-  const std::string aside = path + "." + std::to_string(getpid());
-  std::ofstream file(aside);
-  file << text << "\n";
-  file.close();
-  if (!file || std::rename(aside.c_str(), path.c_str()) != 0) {
-    std::remove(aside.c_str());
-    Diag diag;
-    diag.code = ErrorCode::kCache;
-    diag.subject = path;
-    diag.message = "the measured ceilings cannot be kept";
-    diag.fix = "point ROOFTILE_CACHE_DIR at a folder that can be written";
-    return diag;
-  }
-  return {};
+std::string key_of(const TargetInfo& target) {
+  return target.key() + "|" + target.device + "|" + std::to_string(target.threads) + "|" +
+         std::to_string(kCeilingsVersion);
 }
 
 Result<Ceilings> measure(const TargetInfo& target) {
@@ -210,12 +185,13 @@ Result<Ceilings> measure(const TargetInfo& target) {
 }  // namespace
 
 double Ceilings::peak_gflops(DType dtype) const {
-  // fp8 is widened to bf16; fp16 sums in f32 and has no dot product here; integers wider than bytes
-  // are lanes of 32 bits.
+  // A type without an arithmetic of its own is computed in another: fp8 is widened to bf16, fp16
+  // sums in f32, integers wider than bytes are lanes of 32 bits.
   std::string key(name(dtype));
-  if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) key = "bf16";
+  if (dtype == DType::kF8E5M2) key = "f8e4m3";
   if (dtype == DType::kU8) key = "i8";
   auto at = peaks.find(key);
+  if (at == peaks.end() && key == "f8e4m3") at = peaks.find("bf16");
   if (at == peaks.end()) at = peaks.find("f32");
   return at == peaks.end() ? 0 : at->second.gflops;
 }
@@ -298,11 +274,11 @@ Result<Ceilings> Ceilings::from_json(const std::string& text) {
 }
 
 Result<Ceilings> calibrate() {
+  auto file = CeilingsFile::open(key_of(host_target()));
+  if (!file) return file.status();
   auto measured = measure(host_target());
   if (!measured) return measured;
-  auto cache = DiskCache::open();
-  if (!cache) return cache.status();
-  RT_RETURN_IF_ERROR(write_file(cache_path(*cache, host_target()), measured->json_line()));
+  RT_RETURN_IF_ERROR(file->write(*measured));
   return measured;
 }
 
@@ -312,20 +288,16 @@ Result<Ceilings> ceilings() {
   const std::lock_guard lock(mutex);
   if (known) return *known;
 
-  auto cache = DiskCache::open();
-  if (!cache) return cache.status();
-  const std::string path = cache_path(*cache, host_target());
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  auto kept = Ceilings::from_json(text.str());
+  auto file = CeilingsFile::open(key_of(host_target()));
+  if (!file) return file.status();
+  auto kept = file->read();
   if (!kept || kept->busy) {
     // A disturbed measurement is tried again, once a process; of two, the higher ceiling is the
     // better known.
     auto measured = measure(host_target());
     if (!measured) return measured;
     if (kept) measured->raise_to(*kept);
-    RT_RETURN_IF_ERROR(write_file(path, measured->json_line()));
+    RT_RETURN_IF_ERROR(file->write(*measured));
     kept = measured;
   }
   known = *kept;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <random>
+#include <sstream>
 
 #include "rooftile/check/host_tensor.h"
 
@@ -268,6 +269,21 @@ Result<Case> parse_case(std::string_view text) {
     }
     out.values[std::string(word.substr(0, equals))] = std::string(word.substr(equals + 1));
     at = end;
+  }
+  return out;
+}
+
+Case for_target(const OpDef& op, const Case& test_case, const TargetInfo& target) {
+  if (!target.gpu) return test_case;
+  Case out;
+  out.tags = test_case.tags;
+  std::istringstream words(test_case.text);
+  for (std::string word; words >> word;) {
+    const std::string key = word.substr(0, word.find('='));
+    const FlagDef* flag = find_flag(op, key);
+    if (flag != nullptr && flag->cpu_only) continue;
+    out.text += (out.text.empty() ? "" : " ") + word;
+    out.values[key] = test_case.values.find(key)->second;
   }
   return out;
 }

@@ -23,6 +23,9 @@ namespace rooftile::check {
 // Reads one line as in a case list. The operator's own syntax checks come with resolve_case.
 Result<Case> parse_case(std::string_view text);
 
+// The case as it is on this target: without the words of flags that the target does not have.
+Case for_target(const OpDef& op, const Case& test_case, const TargetInfo& target);
+
 // Dims, config and attributes of a call; no tensors. Refuses words the operator does not know,
 // symbols the case leaves unbound (it lists them), and sizes outside the contract.
 Result<RefCall> resolve_case(const OpDef& op, const Case& test_case);

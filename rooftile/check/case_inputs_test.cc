@@ -116,6 +116,24 @@ TEST(MakeInputs, FollowsTheClausesOfIndexTensors) {
   EXPECT_EQ(call->tensors.count("bias"), 0u);
 }
 
+TEST(ForTarget, AGpuHasNoFlagsOfTheCpu) {
+  const Expr M = Expr::sym("M");
+  OpDef op("test", "packed", "");
+  op.in({.name = "x", .shape = {M}, .dtypes = {DType::kF32}})
+      .flag("causal", false, "")
+      .cpu_flag("packed_b", false, "");
+  auto test_case = parse_case("M=4 packed_b=1 causal=1");
+  ASSERT_TRUE(test_case.ok());
+  EXPECT_EQ(for_target(op, *test_case, host_target()).text, "M=4 packed_b=1 causal=1");
+  const Case on_gpu = for_target(op, *test_case, sm90_target());
+  EXPECT_EQ(on_gpu.text, "M=4 causal=1");
+  EXPECT_EQ(on_gpu.values.count("packed_b"), 0u);
+  auto call = resolve_case(op, on_gpu);
+  ASSERT_TRUE(call.ok());
+  EXPECT_EQ(call->config.flag("packed_b"), 0);
+  EXPECT_EQ(call->config.flag("causal"), 1);
+}
+
 TEST(MakeInputs, InputsAreRoundedRandomAndFreshAndOutputsZero) {
   const OpDef op = sample_op();
   auto call = resolve("T=64 H=64 B=1");

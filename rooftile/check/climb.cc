@@ -53,12 +53,18 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
                        Rung rung) {
   Schedule schedule =
       kernel.schedule ? kernel.schedule(call.config, call.dims, target) : Schedule{};
-  if (rung == Rung::kVec) schedule.fuse = false;
+  if (rung != Rung::kVec) return schedule;
+  if (!target.gpu)
+    schedule.fuse = false;
+  else if (!schedule.otherwise.empty())
+    schedule = Schedule(schedule.otherwise.back());
+  else
+    schedule.gpu.strips.held_vectors = 0;
   return schedule;
 }
 
 Climb::Climb(const OpDef& op, const KernelDef& kernel, const Case& test_case, const Config& config,
-             const LadderOptions& options, const TargetInfo& target,
+             const LadderOptions& options, const TargetInfo& target, Executor& executor,
              const std::function<void(const CheckLine&)>& sink)
     : op_(op),
       kernel_(kernel),
@@ -66,6 +72,7 @@ Climb::Climb(const OpDef& op, const KernelDef& kernel, const Case& test_case, co
       config_(config),
       options_(options),
       target_(target),
+      executor_(executor),
       sink_(sink) {}
 
 bool Climb::applies(Rung rung) const {
@@ -141,17 +148,13 @@ void Climb::compiled(Rung rung) {
   const Schedule schedule = rung_schedule(kernel_, *inputs_, target_, rung);
   auto source = generate(op_, kernel_, config_, inputs_->dims, target_, &schedule);
   if (!source) return fail(out, source.diag());
-  auto kernel = compile(std::move(*source));
+  auto kernel = executor_.prepare(std::move(*source));
   if (!kernel && kernel.diag().code == ErrorCode::kNoCompiler) {
     out.skipped = kernel.diag().message;
     return sink_(out);
   }
   if (!kernel) return fail(out, kernel.diag());
-  const Verdict verdict =
-      judge({op_, *inputs_, *expected_, tolerance_}, [&](Arguments& arguments) -> Status {
-        auto call = BoundCall::bind(**kernel, arguments);
-        return call ? call->call() : call.status();
-      });
+  const Verdict verdict = judge({op_, *inputs_, *expected_, tolerance_, options_.runs}, *kernel);
   if (rung == Rung::kKernel) kernel_results_ = verdict.results;
   if (wanted(rung)) finish(out, verdict);
 }

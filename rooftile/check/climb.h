@@ -6,20 +6,23 @@
 #include <map>
 #include <string>
 
+#include "rooftile/check/executor.h"
 #include "rooftile/check/judge.h"
 #include "rooftile/check/ladder.h"
 #include "rooftile/compile/kernel.h"
 
 namespace rooftile::check {
 
-// The schedule of a rung: the kernel's own, or the same without fusion.
+// The schedule of a rung: the kernel's own, or for rung 2 the plainest that computes the same. On a
+// CPU that is the same without fusion. On a GPU it is the last of those for other alignments, the
+// one that asks for nothing; a kernel that has no others reads memory again in every pass.
 Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const TargetInfo& target,
                        Rung rung);
 
 class Climb {
  public:
   Climb(const OpDef& op, const KernelDef& kernel, const Case& test_case, const Config& config,
-        const LadderOptions& options, const TargetInfo& target,
+        const LadderOptions& options, const TargetInfo& target, Executor& executor,
         const std::function<void(const CheckLine&)>& sink);
 
   // Whether the options ask for any rung of this kernel on this case.
@@ -49,6 +52,7 @@ class Climb {
   const Config& config_;
   const LadderOptions& options_;
   const TargetInfo& target_;
+  Executor& executor_;
   const std::function<void(const CheckLine&)>& sink_;
   const RefCall* inputs_ = nullptr;
   const RefCall* expected_ = nullptr;

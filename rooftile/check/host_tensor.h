@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ class HostTensor {
   int64_t size_bytes() const { return numel_ * rooftile::size_bytes(dtype_); }
   TensorView view() const;
   void* data() const { return data_; }
+  // All of its memory, guard zones included, and where in it the first element lies: for a copy
+  // elsewhere that is laid out alike.
+  std::span<std::byte> memory() const { return {memory_.get(), static_cast<size_t>(total_bytes_)}; }
+  int64_t data_offset() const { return data_offset_; }
 
   void store(const NdArray& values);  // rounds to the dtype; same shape
   NdArray load() const;

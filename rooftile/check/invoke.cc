@@ -42,13 +42,26 @@ Arguments place(const OpDef& op, const RefCall& call, bool padded) {
   return out;
 }
 
+Views views_of(Arguments& arguments) {
+  Views out;
+  for (const auto& [name, tensor] : arguments.tensors)
+    out.emplace(name, arguments.tensor(name).view());
+  return out;
+}
+
 Result<BoundCall> BoundCall::bind(const CompiledKernel& kernel, Arguments& arguments) {
+  return bind(kernel, views_of(arguments), arguments.attrs);
+}
+
+Result<BoundCall> BoundCall::bind(const CompiledKernel& kernel, const Views& views,
+                                  const std::map<std::string, double, std::less<>>& attrs) {
   BoundCall bound;
   bound.launch_ = kernel.launch;
   for (const ir::TensorParam& param : kernel.source.program.tensors) {
     if (param.role == ir::Role::kWorkspace) continue;
-    if (arguments.tensors.count(param.name) == 0) return missing(kernel.source.name, param.name);
-    TensorView view = arguments.tensor(param.name).view();
+    const auto at = views.find(param.name);
+    if (at == views.end()) return missing(kernel.source.name, param.name);
+    TensorView view = at->second;
     if (is_prepacked(kernel, param.name)) {
       auto packed = prepack(kernel, param.name, view);
       if (!packed) return packed.status();
@@ -58,8 +71,8 @@ Result<BoundCall> BoundCall::bind(const CompiledKernel& kernel, Arguments& argum
     bound.tensors_.push_back(view);
   }
   for (const ir::ScalarParam& scalar : kernel.source.program.scalars) {
-    const auto value = arguments.attrs.find(scalar.name);
-    if (value == arguments.attrs.end()) return missing(kernel.source.name, scalar.name);
+    const auto value = attrs.find(scalar.name);
+    if (value == attrs.end()) return missing(kernel.source.name, scalar.name);
     if (scalar.is_float)
       bound.scalars_.emplace_back(value->second);
     else

@@ -29,11 +29,18 @@ struct Arguments {
 // as the contract admits; otherwise compact and aligned to a cache line.
 Arguments place(const OpDef& op, const RefCall& call, bool padded);
 
+// Where the tensors of a call lie, by name. An output in place has its input's view.
+using Views = std::map<std::string, TensorView, std::less<>>;
+Views views_of(Arguments& arguments);
+
 // A launcher with its arguments bound: call() costs what a C++ caller pays.
 class BoundCall {
  public:
   // The arguments must outlive the call. Operands that the kernel wants packed are packed here.
   static Result<BoundCall> bind(const CompiledKernel& kernel, Arguments& arguments);
+  // The same for memory of any device, which must outlive the call.
+  static Result<BoundCall> bind(const CompiledKernel& kernel, const Views& views,
+                                const std::map<std::string, double, std::less<>>& attrs);
   Status call() const;  // the launcher's own Diag if it refuses
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verdict on one implementation of an operator for one set of inputs.
 //
-// It is run twice on the same inputs over differently poisoned outputs, once on a padded layout
-// with minimal alignment, and once in place where the contract allows that. It fails for: an error
-// it returns; an element outside the tolerance; a NaN or infinity that the reference does not have;
-// an element never written; a byte changed outside the outputs (guard zones, padding, inputs); a
-// result that differs between the two equal runs.
+// It is run twice or more on the same inputs over differently poisoned outputs, once on a padded
+// layout with minimal alignment, and once in place where the contract allows that. It fails for: an
+// error it returns; an element outside the tolerance; a NaN or infinity that the reference does not
+// have; an element never written; a byte changed outside the outputs (guard zones, padding,
+// inputs); a result that differs between equal runs.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,7 @@ struct Subject {
   const RefCall& inputs;    // before the call
   const RefCall& expected;  // after the float64 reference
   Tolerance tolerance;
+  int runs = 2;  // equal runs on the compact layout, 2 or more
 };
 
 struct Verdict {

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/climb.h"
 #include "rooftile/check/compile_all.h"
@@ -14,30 +16,24 @@ namespace {
 // Scalar loops in double, one thread.
 constexpr double kReferenceFlopsPerSecond = 5e8;
 
-Diag no_such_target(std::string_view name) {
-  Diag diag;
-  diag.code = ErrorCode::kUsage;
-  diag.subject = "check";
-  diag.message = "there is no such target";
-  diag.found = std::string(name);
-  diag.expected = "cpu, cpu-avx2, cpu-generic or cpu-noamx";
-  return diag;
-}
-
 // A case of the set, resolved.
 struct Item {
-  const Case* test_case;
+  Case test_case;
   RefCall call;
   std::vector<const KernelDef*> kernels;  // those that apply
 };
 
-Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options) {
+Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options,
+                                   const TargetInfo& target) {
   std::vector<Item> items;
-  for (const Case& test_case : op.case_list) {
-    if (options.only.empty() && !in_set(test_case, options.set)) continue;
+  std::set<std::string> seen;  // on a target that lacks a flag, two cases may be the same
+  for (const Case& listed : op.case_list) {
+    if (options.only.empty() && !in_set(listed, options.set)) continue;
+    const Case test_case = for_target(op, listed, target);
+    if (!seen.insert(test_case.text).second) continue;
     auto call = resolve_case(op, test_case);
     if (!call) return call.status();
-    Item item{&test_case, std::move(*call), {}};
+    Item item{test_case, std::move(*call), {}};
     for (const KernelDef& kernel : op.kernels)
       if (!kernel.applies || kernel.applies(item.call.config, item.call.dims))
         item.kernels.push_back(&kernel);
@@ -49,9 +45,9 @@ Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options
   return items;
 }
 
-// What the cases will need; the ladder then finds it in the cache.
-void compile_ahead(const OpDef& op, const std::vector<Item>& items, const LadderOptions& options,
-                   const TargetInfo& target) {
+std::vector<KernelSource> sources_of(const OpDef& op, const std::vector<Item>& items,
+                                     const LadderOptions& options, const TargetInfo& target,
+                                     std::vector<Diag>& refused) {
   std::vector<KernelSource> sources;
   for (const Item& item : items)
     for (const KernelDef* kernel : item.kernels)
@@ -61,42 +57,43 @@ void compile_ahead(const OpDef& op, const std::vector<Item>& items, const Ladder
         if (!wanted) continue;
         const Schedule schedule = rung_schedule(*kernel, item.call, target, rung);
         auto source = generate(op, *kernel, item.call.config, item.call.dims, target, &schedule);
-        if (source) sources.push_back(std::move(*source));
+        if (source)
+          sources.push_back(std::move(*source));
+        else
+          refused.push_back(source.diag());
       }
-  compile_all(std::move(sources));
+  return sources;
 }
 
 }  // namespace
 
-Result<TargetInfo> target_named(std::string_view name) {
-  TargetInfo target = host_target();
-  if (name == "cpu") return target;
-  target.amx_bf16 = target.amx_int8 = false;
-  if (name == "cpu-noamx") return target;
-  if (name != "cpu-avx2" && name != "cpu-generic") return no_such_target(name);
-  if (name == "cpu-avx2" && target.isa == "generic") {
-    Diag diag = no_such_target(name);
-    diag.code = ErrorCode::kMachine;
-    diag.message = "this machine cannot run the target";
-    diag.expected = "an AVX2 processor";
-    return diag;
-  }
-  target.avx512_bf16 = target.avx512_vnni = target.avx512_fp16 = false;
-  target.isa = std::string(name.substr(4));
-  return target;
+Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options,
+                                                 std::vector<Diag>& refused) {
+  auto target = target_named(options.target);
+  if (!target) return target.status();
+  auto items = items_of(op, options, *target);
+  if (!items) return items.status();
+  return sources_of(op, *items, options, *target, refused);
 }
 
 bool in_set(const Case& test_case, std::string_view set) {
-  return set == "full" || test_case.tagged(set) || (set == "ci" && test_case.tagged("smoke"));
+  return test_case.tagged(set) || (set == "full" && !test_case.tagged("large")) ||
+         (set == "ci" && test_case.tagged("smoke"));
 }
 
 Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
                          const std::function<void(const CheckLine&)>& sink) {
   auto target = target_named(options.target);
   if (!target) return target.status();
-  auto items = items_of(op, options);
+  auto items = items_of(op, options, *target);
   if (!items) return items.status();
-  if (options.only.empty()) compile_ahead(op, *items, options, *target);
+  const uint64_t first_seed = options.seed.value_or(fresh_seed());
+  auto executor = executor_for(options.target, first_seed);
+  if (!executor) return executor.status();
+  if (options.only.empty() && (*executor)->compiles()) {
+    std::vector<Diag> refused;  // each is a line below, where its turn comes
+    compile_all(sources_of(op, *items, options, *target, refused));
+  }
 
   Tally tally;
   const std::function<void(const CheckLine&)> count = [&](const CheckLine& line) {
@@ -106,7 +103,8 @@ Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
   for (const Item& item : *items) {
     std::vector<Climb> climbs;
     for (const KernelDef* kernel : item.kernels) {
-      Climb climb(op, *kernel, *item.test_case, item.call.config, options, *target, count);
+      Climb climb(op, *kernel, item.test_case, item.call.config, options, *target, **executor,
+                  count);
       if (climb.wanted()) climbs.push_back(climb);
     }
     if (climbs.empty()) continue;
@@ -115,6 +113,10 @@ Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
       for (const Climb& climb : climbs)
         climb.skip(fmt::format("the float64 reference would take about {:.0f} s",
                                flops / kReferenceFlopsPerSecond));
+      continue;
+    }
+    if (const double most = (*executor)->max_flops(); most > 0 && flops > most) {
+      for (const Climb& climb : climbs) climb.skip("too large for the emulator");
       continue;
     }
     const uint64_t seed = options.seed.value_or(fresh_seed());

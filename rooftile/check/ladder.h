@@ -3,10 +3,11 @@
 // kernel that is shipped.
 //
 //   1 interp   the tile program in the interpreter, in double precision: is the algorithm right?
-//   2 vec      compiled with Schedule.fuse = false, one loop nest a value: is the vectorised code
-//   right? 3 kernel   compiled with its own schedule: is what we ship right? 4 fused    the same
-//   kernel against the composition of the operators that it replaces
+//   2 vec      compiled with the plainest schedule (climb.h): is the vectorised code right?
+//   3 kernel   compiled with its own schedule: is what we ship right?
+//   4 fused    the same kernel against the composition of the operators that it replaces
 //
+// The target says where rungs 2 to 4 run (targets.h); the checks are the same everywhere.
 // Each rung is compared with the reference and with the rung below it. See judge.h for what fails
 // beside a wrong value.
 #pragma once
@@ -19,6 +20,8 @@
 
 #include "rooftile/base/diag.h"
 #include "rooftile/check/compare.h"
+#include "rooftile/check/targets.h"
+#include "rooftile/compile/kernel.h"
 #include "rooftile/ops/op_def.h"
 
 namespace rooftile::check {
@@ -27,11 +30,12 @@ enum class Rung : uint8_t { kInterp = 1, kVec = 2, kKernel = 3, kFused = 4 };
 std::string_view rung_name(Rung rung);
 
 struct LadderOptions {
-  std::string set = "smoke";     // smoke, ci (smoke too), llm, full (everything)
-  std::string target = "cpu";    // see target_named
+  std::string set = "smoke";     // smoke, ci (smoke too), llm, full (all of these), large
+  std::string target = "cpu";    // see targets.h
   std::optional<Rung> rung;      // default: all
   std::optional<uint64_t> seed;  // default: fresh
   std::string only;              // "": all; else the readable id of one result
+  int runs = 2;  // equal runs of a kernel, whose results must be equal to the bit; 2 or more
   double max_reference_flops =
       4e9;  // larger cases are skipped: the scalar reference would take too long
 };
@@ -66,8 +70,10 @@ struct Tally {
 Result<Tally> run_ladder(const OpDef& op, const LadderOptions& options,
                          const std::function<void(const CheckLine&)>& sink);
 
-// This machine, or less of it: "cpu", "cpu-avx2", "cpu-generic", "cpu-noamx".
-Result<TargetInfo> target_named(std::string_view name);
+// The kernels that run_ladder compiles for these options. Those that cannot be generated are left
+// out; the reasons go to `refused`.
+Result<std::vector<KernelSource>> ladder_sources(const OpDef& op, const LadderOptions& options,
+                                                 std::vector<Diag>& refused);
 
 bool in_set(const Case& test_case, std::string_view set);
 

@@ -38,6 +38,22 @@ INSTANTIATE_TEST_SUITE_P(Ops, Ladder, testing::ValuesIn(op_names()),
                          [](const auto& op) { return op.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Ladder);
 
+// The kernels for a GPU, each under orders of events of its own.
+class EmulatedGpu : public testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedGpu, SmokeSetPassesUnderSeveralOrders) {
+  const LadderOptions options = {.target = "sm90-emulated", .runs = 3};
+  auto tally = run_ladder(*find_op(GetParam()), options, [&](const CheckLine& line) {
+    EXPECT_TRUE(line.pass() || !line.skipped.empty()) << line.text();
+  });
+  ASSERT_TRUE(tally.ok()) << tally.diag().str();
+  EXPECT_GT(tally->passed, 0) << "nothing was checked";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, EmulatedGpu, testing::ValuesIn(op_names()),
+                         [](const auto& op) { return op.param; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EmulatedGpu);
+
 // y = x + 1 with a reference that says otherwise for large x.
 OpDef wrong_op(double reference_offset) {
   const Expr N = Expr::sym("N");

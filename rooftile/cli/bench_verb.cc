@@ -11,6 +11,7 @@
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/output.h"
 #include "rooftile/cli/verb.h"
+#include "rooftile/runtime/cuda/device.h"
 
 namespace rooftile::cli {
 namespace {
@@ -86,6 +87,8 @@ Result<int> run(const Options& options) {
   std::vector<bench::BenchLine> lines;
   int failed = 0;
   Progress progress("bench", static_cast<int>(jobs->size()));
+  if (options.bench.device == "cuda")  // what is missing is said once, and at once
+    if (const auto device = cuda::device(0); !device) return device.status();
   if (options.bench.route == "tile") bench::compile_ahead(*jobs, options.bench);
   for (const auto& [op, test_case] : *jobs) {
     progress.step(op->name + " " + test_case.text);
@@ -118,13 +121,17 @@ void add_bench(CLI::App& app, Action& action) {
       "bench", "check operators, then time them against the roofline and the libraries");
   verb->add_option("op", options->names, "operators; default: all");
   verb->add_option("--set", options->set,
-                   "smoke: the least real case of each; llm: the sizes of real models; full: more")
-      ->check(CLI::IsMember({"smoke", "llm", "full"}))
+                   "smoke: the least real case of each; llm: the sizes of real models; full: more; "
+                   "large: those that a GPU needs to show its peak")
+      ->check(CLI::IsMember({"smoke", "llm", "full", "large"}))
       ->capture_default_str();
   verb->add_option("--case", options->cases,
                    "instead of a set: \"M=16 N=4096 K=4096 dtype=bf16\"; repeatable")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  verb->add_option("--device", options->bench.device, "cpu, or cuda: the first GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   verb->add_option("--route", options->bench.route,
                    "tile: our kernel beside the libraries; library: the library alone")
       ->check(CLI::IsMember({"tile", "library"}))
@@ -137,17 +144,20 @@ void add_bench(CLI::App& app, Action& action) {
   verb->add_option("--seconds", options->bench.timing.seconds,
                    "most time spent on the rounds of a case")
       ->capture_default_str();
+  CLI::Option* check_flops = verb->add_option(
+      "--check-flops", options->bench.max_reference_flops,
+      "operations up to which the float64 check is made at full size; else on smaller ones");
   verb->add_flag("--no-peers", options->no_peers, "do not time the libraries");
   verb->add_flag("--no-check", options->no_check, "time without checking first; the line says so");
   verb->add_option("--json", options->json, kJsonHelp);
-  verb->callback([options, &action] {
+  verb->callback([options, check_flops, &action] {
     options->bench.check = !options->no_check;
     options->bench.peers = !options->no_peers;
     options->bench.timing.min_rounds =
         std::min(options->bench.timing.min_rounds, options->bench.timing.rounds);
     if (options->set == "smoke" && options->cases.empty()) {
       options->bench.timing.seconds = std::min(options->bench.timing.seconds, 0.5);
-      options->bench.max_reference_flops = 5e7;
+      if (check_flops->count() == 0) options->bench.max_reference_flops = 5e7;
       options->bench.rotate_bytes = int64_t{256} << 20;
     }
     action = [options] { return run(*options); };

@@ -17,7 +17,7 @@ namespace {
 struct Options {
   std::vector<std::string> names;  // operators, or ids of single results
   check::LadderOptions ladder;
-  int rung = 0;
+  int rung = 0, seeds = 0;
   uint64_t seed = 0;
   std::string json;
   bool quiet = false;
@@ -102,11 +102,19 @@ void add_check(CLI::App& app, Action& action) {
       app.add_subcommand("check", "compare operators with their float64 references, rung by rung");
   verb->add_option("op", options->names, "operators, or ids of single results; default: all");
   verb->add_option("--set", options->ladder.set, "which cases")
-      ->check(CLI::IsMember({"smoke", "ci", "llm", "full"}))
+      ->check(CLI::IsMember({"smoke", "ci", "llm", "full", "large"}))
       ->capture_default_str();
   verb->add_option("--target", options->ladder.target, "what to compile for")
-      ->check(CLI::IsMember({"cpu", "cpu-avx2", "cpu-generic", "cpu-noamx"}))
+      ->check(CLI::IsMember(check::target_names()))
       ->capture_default_str();
+  verb->add_option("--repeat", options->ladder.runs,
+                   "equal runs of each kernel, whose results must be equal to the bit")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  CLI::Option* seeds =
+      verb->add_option("--seeds", options->seeds,
+                       "sm90-emulated: orders of events that each kernel is run under")
+          ->check(CLI::Range(2, 1000));
   CLI::Option* rung =
       verb->add_option("--rung", options->rung, "1 interp, 2 vec, 3 kernel, 4 fused; default: all")
           ->check(CLI::Range(1, 4));
@@ -114,7 +122,9 @@ void add_check(CLI::App& app, Action& action) {
       verb->add_option("--seed", options->seed, "of the random inputs; default: fresh");
   verb->add_option("--json", options->json, kJsonHelp);
   verb->add_flag("-q,--quiet", options->quiet, "show only what failed or was skipped");
-  verb->callback([options, rung, seed, &action] {
+  verb->callback([options, rung, seed, seeds, &action] {
+    // Each run of the emulator has an order of its own.
+    if (seeds->count() > 0) options->ladder.runs = options->seeds;
     if (rung->count() > 0) options->ladder.rung = static_cast<check::Rung>(options->rung);
     if (seed->count() > 0) options->ladder.seed = options->seed;
     action = [options] { return run(*options); };

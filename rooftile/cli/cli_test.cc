@@ -70,7 +70,9 @@ TEST_F(Cli, HelpNamesEveryVerb) {
 TEST_F(Cli, UsageErrorsAreOneDiagOnStandardErrorAndStatus2) {
   for (const char* arguments :
        {"", "fly", "check --sett smoke", "check --rung 9", "check no_such_op", "ops no_such_op",
-        "bench --set huge", "explain", "check --target tpu", "bench gemm --case M=1,N"}) {
+        "bench --set huge", "explain", "check --target tpu", "bench gemm --case M=1,N",
+        "bench --device tpu", "calibrate --device gpu0", "check softmax --repeat 1",
+        "check softmax --seeds 1", "precompile", "precompile /tmp/x --target cpu"}) {
     const Outcome outcome = rooftile(arguments);
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_EQ(outcome.out, "") << arguments;
@@ -189,6 +191,41 @@ TEST_F(Cli, ExplainShowsTheTileProgram) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("load"));
   EXPECT_EQ(rooftile("explain softmax --shape T=4").status, 2);
+}
+
+TEST_F(Cli, WithoutAGpuItIsSaidOnceAndClearly) {
+  setenv("ROOFTILE_CUDA_DRIVER", "/no/such/driver.so", 1);
+  for (const char* arguments : {"check softmax --target sm90", "bench softmax --device cuda",
+                                "calibrate --device cuda", "report --device cuda --phase decode"}) {
+    const Outcome outcome = rooftile(arguments);
+    EXPECT_EQ(outcome.status, 1) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("error[RT-R004]: ")) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("/no/such/driver.so")) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+  }
+  unsetenv("ROOFTILE_CUDA_DRIVER");
+}
+
+TEST_F(Cli, ExplainShowsAGpuKernelStageByStage) {
+  if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
+  const Outcome outcome =
+      rooftile("explain softmax --shape \"T=4 V=64\" --dtype f32 --target sm90 --json -");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::set<std::string> stages;
+  for (const json& line : outcome.lines()) {
+    stages.insert(line["stage"]);
+    EXPECT_GT(line["lines"], 0) << line["stage"];
+  }
+  EXPECT_EQ(stages, (std::set<std::string>{"tile", "scheduled", "lanes", "text", "host"}));
+}
+
+TEST_F(Cli, EmulatedKernelsAreCheckedUnderSeveralOrders) {
+  if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
+  const Outcome outcome =
+      rooftile("check softmax/kernel/sm90-emulated/bf16/T3_V7 --seeds 3 --json -");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  ASSERT_EQ(outcome.lines().size(), 1u);
+  EXPECT_EQ(outcome.lines()[0]["target"], "sm90-emulated");
 }
 
 TEST(Table, AlignsColumnsAndNumbers) {

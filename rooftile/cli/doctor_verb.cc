@@ -98,6 +98,11 @@ Finding kernel_cache() {
   return {"kernel cache", free_gb > 0.05 ? "ok" : "broken", detail, true};
 }
 
+Finding library(const std::string& name, const std::string& version, const std::string& use) {
+  if (version.empty()) return {name, "off", "left out of this build; it would be " + use};
+  return {name, "ok", version + ", " + use};
+}
+
 Result<int> run(const std::string& json_path) {
   auto out = Output::open(json_path);
   if (!out) return out.status();
@@ -107,8 +112,8 @@ Result<int> run(const std::string& json_path) {
   findings.push_back(compiler());
   findings.push_back(kernel_cache());
   findings.push_back(
-      {"oneDNN", "ok", build.onednn + ", the library route and the peer of benchmarks"});
-  findings.push_back({"OpenBLAS", "ok", build.openblas + ", a peer of benchmarks"});
+      library("oneDNN", build.onednn, "the library route and the peer of benchmarks"));
+  findings.push_back(library("OpenBLAS", build.openblas, "a peer of benchmarks"));
   add_gpu_findings(findings);
   for (const EnvVarInfo& variable : env_vars())
     if (variable.name.rfind("ROOFTILE_", 0) == 0)

@@ -2,8 +2,9 @@
 // rooftile explain OP: what the compiler makes of an operator, stage by stage.
 //
 //   tile       the algorithm as its author wrote it
-//   scheduled  the loop nests that the schedule makes of it
-//   text       the C++ of the kernel
+//   scheduled  what the schedule makes of it: loop nests on a CPU; roles, rings and homes on a GPU
+//   lanes      GPU: what each thread does, a program a variant and phase
+//   text       the C++ of the kernel; CUDA C++ for a GPU
 //   host       the C++ of the launcher that checks the arguments
 #include <fmt/format.h>
 
@@ -12,7 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "rooftile/check/case_inputs.h"
-#include "rooftile/check/ladder.h"
+#include "rooftile/check/climb.h"
+#include "rooftile/check/targets.h"
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/output.h"
 #include "rooftile/cli/verb.h"
@@ -63,23 +65,41 @@ Result<const KernelDef*> kernel_of(const OpDef& op, const RefCall& call,
   return diag;
 }
 
+// What a variant asks of a call, then its programs.
+std::string lanes_text(const KernelSource& source) {
+  std::string out;
+  for (size_t v = 0; v < source.variants.size(); ++v) {
+    const codegen::GpuNeeds& needs = source.variants[v].needs;
+    out += fmt::format("// variant {}: ", v);
+    std::string asks;
+    if (needs.align_bytes > 1 && !needs.aligned.empty())
+      asks =
+          fmt::format("{} aligned to {} bytes", fmt::join(needs.aligned, ", "), needs.align_bytes);
+    for (const Expr& condition : needs.conditions)
+      asks += (asks.empty() ? "" : "; ") + condition.str();
+    out += (asks.empty() ? "any call" : asks) + "\n";
+    for (const lanes::Program& phase : source.variants[v].phases) out += lanes::print(phase) + "\n";
+  }
+  return out;
+}
+
 Result<int> run(const Options& options) {
   auto op = op_named(options.op);
   if (!op) return op.status();
-  auto test_case = case_of(options, **op);
-  if (!test_case) return test_case.status();
-  auto call = check::resolve_case(**op, *test_case);
+  auto target = check::target_named(options.target);
+  if (!target) return target.status();
+  auto written = case_of(options, **op);
+  if (!written) return written.status();
+  const Case test_case = check::for_target(**op, *written, *target);
+  auto call = check::resolve_case(**op, test_case);
   if (!call) return call.status();
   auto kernel = kernel_of(**op, *call, options.kernel);
   if (!kernel) return kernel.status();
-  auto target = check::target_named(options.target);
-  if (!target) return target.status();
   auto out = Output::open(options.json);
   if (!out) return out.status();
 
-  Schedule schedule =
-      (*kernel)->schedule ? (*kernel)->schedule(call->config, call->dims, *target) : Schedule{};
-  if (options.unfused) schedule.fuse = false;
+  const Schedule schedule = check::rung_schedule(
+      **kernel, *call, *target, options.unfused ? check::Rung::kVec : check::Rung::kKernel);
   auto algorithm = (*op)->build(**kernel, call->config);
   if (!algorithm) return algorithm.status();
   std::vector<Stage> stages = {{"tile", ir::print(*algorithm)}};
@@ -87,18 +107,19 @@ Result<int> run(const Options& options) {
     auto source = generate(**op, **kernel, call->config, call->dims, *target, &schedule);
     if (!source) return source.status();
     stages.push_back({"scheduled", source->scheduled});
+    if (source->gpu()) stages.push_back({"lanes", lanes_text(*source)});
     stages.push_back({"text", source->kernel_text});
     stages.push_back({"host", source->launcher_text});
   }
   const std::string what =
-      fmt::format("{} {} for {}", (*op)->name, (*kernel)->name, test_case->text);
+      fmt::format("{} {} for {}", (*op)->name, (*kernel)->name, test_case.text);
   out->text(fmt::format("// {}\n// schedule: {}", what, schedule.str()));
   for (const Stage& stage : stages) {
     if (!options.stage.empty() && stage.name != options.stage) continue;
     out->json_line(
         nlohmann::ordered_json({{"op", (*op)->name},
                                 {"kernel", (*kernel)->name},
-                                {"case", test_case->text},
+                                {"case", test_case.text},
                                 {"target", options.target},
                                 {"schedule", schedule.str()},
                                 {"stage", stage.name},
@@ -132,13 +153,13 @@ void add_explain(CLI::App& app, Action& action) {
   verb->add_option("--kernel", options->kernel,
                    "this kernel of the operator; default: the first that applies");
   verb->add_option("--stage", options->stage,
-                   "tile, scheduled, text or host; default: what there is")
-      ->check(CLI::IsMember({"tile", "scheduled", "text", "host"}));
+                   "tile, scheduled, lanes, text or host; default: what there is")
+      ->check(CLI::IsMember({"tile", "scheduled", "lanes", "text", "host"}));
   verb->add_option("--target", options->target, "what to generate for")
-      ->check(CLI::IsMember({"cpu", "cpu-avx2", "cpu-generic", "cpu-noamx"}))
+      ->check(CLI::IsMember(check::target_names()))
       ->capture_default_str();
   verb->add_flag("--unfused", options->unfused,
-                 "with one loop nest a value, as rung 2 of the ladder");
+                 "with the plainest schedule, as rung 2 of the ladder");
   verb->add_option("--json", options->json, kJsonHelp);
   verb->callback([options, &action] { action = [options] { return run(*options); }; });
 }

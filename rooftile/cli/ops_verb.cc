@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "rooftile/bench/cuda/device_peers.h"
 #include "rooftile/bench/peers/peers.h"
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/op_page.h"
@@ -37,7 +38,7 @@ std::vector<std::string> main_dtypes(const OpDef& op) {
 std::vector<std::string> routes(const OpDef& op) {
   std::vector<std::string> out;
   if (op.reference_fn) out.push_back("reference");
-  if (bench::has_peer(op.name)) out.push_back("library");
+  if (bench::has_peer(op.name) || bench::has_device_peer(op.name)) out.push_back("library");
   if (!op.kernels.empty()) out.push_back("tile");
   return out;
 }

@@ -132,6 +132,9 @@ void add_report(CLI::App& app, Action& action) {
   verb->add_option("model", options->model,
                    "a model's config.json, or the name of one under models/")
       ->capture_default_str();
+  verb->add_option("--device", options->measure.device, "cpu, or cuda: the first GPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   verb->add_option("--phase", options->phase, "one phase only; default: both")
       ->check(CLI::IsMember({"prefill", "decode"}));
   verb->add_option("--batch", options->batch, "prompts, or requests; default 1")

@@ -23,6 +23,7 @@ void add_calibrate(CLI::App& app, Action& action);
 void add_ops(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
+void add_precompile(CLI::App& app, Action& action);
 void add_version(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);  // report_verb.cc
 

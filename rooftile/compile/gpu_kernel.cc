@@ -184,17 +184,22 @@ cuda::GpuMap tensor_map(const ir::Program& program, const ArgLayout& layout,
   return map;
 }
 
+CudaOptions cuda_options(const lanes::Program& phase) {
+  CudaOptions options;
+  for (const std::string& flag : phase.ptxas) options.flags.push_back("--ptxas-options=" + flag);
+  return options;
+}
+
 Result<cuda::GpuPhase> phase_image(const KernelSource& source, const ArgLayout& layout,
                                    const GpuText& text, CompiledKernel& kernel) {
   const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
-  CudaOptions options;
-  for (const std::string& flag : phase.ptxas) options.flags.push_back("--ptxas-options=" + flag);
-  Result<CachedCubin> cubin = compile_cubin_cached(text.text, options, text.name);
+  Result<CachedCubin> cubin = compile_cubin_cached(text.text, cuda_options(phase), text.name);
   if (!cubin.ok()) return cubin.diag();
   RT_RETURN_IF_ERROR(shipped_ok(cubin->binary.report, text.name));
   kernel.from_cache = kernel.from_cache && cubin->origin != CubinOrigin::kCompiled;
   if (cubin->origin == CubinOrigin::kCompiled) kernel.compile_ms += cubin->binary.compile_ms;
   kernel.reports.push_back(cubin->binary.report);
+  kernel.nvrtc = cubin->binary.nvrtc;
 
   cuda::GpuPhase image;
   image.name = text.name;
@@ -214,9 +219,12 @@ Result<cuda::GpuPhase> phase_image(const KernelSource& source, const ArgLayout& 
   return image;
 }
 
+// Plain code, for any x86-64 machine.
+constexpr const char* kLauncherTarget = "launcher";
+
 Result<std::shared_ptr<Library>> load_launcher(const KernelSource& source, CompiledKernel& kernel) {
   Result<CachedObject> object =
-      compile_cached(source.launcher_text, cpu_flags(TargetInfo{}), "launcher");
+      compile_cached(source.launcher_text, cpu_flags(TargetInfo{}), kLauncherTarget);
   if (!object.ok()) return object.diag();
   Result<std::shared_ptr<Library>> library = Library::open(object->path);
   if (!library.ok()) return library.diag();
@@ -298,6 +306,18 @@ Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source) {
   kernel->source = std::move(source);
   std::lock_guard lock(mutex);
   return compiled.emplace(key, kernel).first->second;
+}
+
+Status carry_gpu(const KernelSource& source, const std::string& dir) {
+  Result<CubinCache> cache = CubinCache::open();
+  if (!cache.ok()) return cache.diag();
+  for (const GpuText& text : source.gpu_texts) {
+    const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
+    Result<CachedCubin> cubin = cache->carry_to(dir, text.text, cuda_options(phase), text.name);
+    if (!cubin.ok()) return cubin.diag();
+    RT_RETURN_IF_ERROR(shipped_ok(cubin->binary.report, text.name));
+  }
+  return carry_object(dir, source.launcher_text, cpu_flags(TargetInfo{}), kLauncherTarget).status();
 }
 
 }  // namespace rooftile

@@ -15,4 +15,8 @@ Result<KernelSource> generate_gpu(const ir::Program& program, const std::string&
 // touched by the first call.
 Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source);
 
+// Puts the cubins and the launcher of `source` into a folder that another machine will name in
+// ROOFTILE_CUBIN_DIR: it then needs neither NVRTC nor a compiler for this kernel.
+Status carry_gpu(const KernelSource& source, const std::string& dir);
+
 }  // namespace rooftile

@@ -67,6 +67,7 @@ struct CompiledKernel {
   std::shared_ptr<void> library;                   // keeps the code loaded
   const cuda::GpuKernel* device_kernel = nullptr;  // GPU only
   std::vector<PtxasReport> reports;                // GPU only: one a text
+  std::string nvrtc;                               // GPU only: what compiled them
 };
 
 // Everything up to the texts; no compiler needed. `schedule` null: the kernel's own choice for

@@ -31,6 +31,7 @@ std::string text_of(const Copy& copy) {
 std::string text_of(const Product& product) {
   std::string out = product.unit == Unit::kWgmma ? "wgmma" : "fma";
   if (product.a_registers) out += "+a_registers";
+  if (product.bytes) out += "+bytes";
   return out + "+in_flight" + std::to_string(product.in_flight);
 }
 

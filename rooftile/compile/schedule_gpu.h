@@ -85,7 +85,10 @@ enum class Unit : uint8_t { kWgmma, kFma };
 struct Product {
   Unit unit = Unit::kWgmma;
   bool a_registers = false;  // the left operand is a value in registers, not a copy
-  int in_flight = 1;         // groups still running when a slot of its operands is given back
+  // Operands that were widened from 8-bit floats are multiplied as the bytes they were. Exact
+  // products, but tensor cores keep 14 bits of the running sum of 8-bit ones.
+  bool bytes = false;
+  int in_flight = 1;  // groups still running when a slot of its operands is given back
   bool operator==(const Product&) const = default;
 };
 

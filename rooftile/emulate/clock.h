@@ -81,7 +81,8 @@ enum class AgentKind : uint8_t {
   kProducts,
   kBarrier,
   kBulk,
-  kCopies
+  kCopies,
+  kGrids,  // the kernels before this one
 };
 struct AgentInfo {
   AgentKind kind = AgentKind::kReads;

@@ -104,6 +104,9 @@ void Machine::tensor_load(const At& at, int lane) {
                 .expected = std::to_string(map.box_bytes),
                 .lane = lane};
   const int64_t offset = shared_range(at, copy.address, map.box_bytes, 128, lane);
+  for (int64_t row = 0; row < map.rows && map.tensor->has_history(); ++row)
+    if (const BoxRow r = memory_.box_row(map, copy.coords, row); r.count > 0)
+      global_read(at, *map.tensor, r.element, r.count, lane);
   if (multicast) {
     const uint32_t mask = arg(at, 2).u[lane] & 0xffff;
     for (int rank = 0; rank < 16; ++rank)
@@ -153,6 +156,7 @@ void Machine::bulk_load(const At& at, int lane) {
                 .message = "a bulk copy moves whole chunks of 16 bytes",
                 .found = fmt::format("{} bytes from byte {}", bytes, copy.element * t.elem_bytes),
                 .lane = lane};
+  global_read(at, t, copy.element, bytes / t.elem_bytes, lane);
   const int64_t offset = shared_range(at, copy.address, bytes, 16, lane);
   Barrier& barrier = copy_barrier(at, at.cta(), copy.barrier, lane, false);
   shared_write(at, at.cta(), offset, bytes, lane,
@@ -236,8 +240,7 @@ void Machine::tensor_store(const At& at, int lane) {
   // What it writes is written from now on, for whoever else writes or reads it.
   for (int64_t row = 0; row < map.rows; ++row)
     if (const BoxRow r = memory_.box_row(map, copy.coords, row); r.count > 0)
-      memory_.write(*map.tensor, r.element, r.count, at.cluster().id,
-                    Viewer::lane(at.warp.clock, lane, false), copy.stamp);
+      global_write(at, *map.tensor, r.element, r.count, lane, copy.stamp);
   for (int64_t row = 0; row < map.rows;) {
     const int64_t rows = std::min<int64_t>(map.rows - row, 1 + random(64));
     copy.pieces.push_back({0, row, rows});

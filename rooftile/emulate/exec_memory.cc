@@ -83,6 +83,30 @@ int64_t Machine::element_of(const At& at, int lane, int64_t width) const {
   return element;
 }
 
+// Whether the kernels before this one, which may still run under a dependent launch, can interfere:
+// with what this one writes, and with what it reads of a workspace that one of them writes.
+void Machine::check_dependency(const At& at, const Tensor& t, bool write, int lane) const {
+  if (!code_.program.dependent_launch || (!write && !t.use->workspace)) return;
+  if (at.warp.clock.covers(Stamp(at.cluster().earlier_grids, 1, 0, 0), lane)) return;
+  throw Fault{.code = ErrorCode::kEmuRace,
+              .message = fmt::format("{} of `{}` while an earlier kernel may still run",
+                                     write ? "write" : "read", t.use->name),
+              .expected = "griddepcontrol.wait first, by this thread or by one that it has met",
+              .lane = lane};
+}
+
+void Machine::global_read(const At& at, const Tensor& t, int64_t element, int64_t count, int lane) {
+  check_dependency(at, t, false, lane);
+  memory_.read(t, element, count, at.cluster().id, Viewer::lane(at.warp.clock, lane, false), lane);
+}
+
+void Machine::global_write(const At& at, Tensor& t, int64_t element, int64_t count, int lane,
+                           Stamp stamp) {
+  check_dependency(at, t, true, lane);
+  memory_.write(t, element, count, at.cluster().id, Viewer::lane(at.warp.clock, lane, false),
+                stamp);
+}
+
 bool Machine::exec_global(const At& at) {
   switch (at.instr.ins) {
     case Ins::kLdGlobal:
@@ -114,7 +138,7 @@ void Machine::load_global(const At& at, int lane) {
   const int width = at.instr.global.width;
   const int64_t element = element_of(at, lane, width);
   Tensor& t = memory_.tensor(at.code.tensor);
-  memory_.read(t, element, width, at.cluster().id, Viewer::lane(at.warp.clock, lane, false), lane);
+  global_read(at, t, element, width, lane);
   const uint8_t* from = t.data + element * t.elem_bytes;
   if (width == 1) return set_result(at, 0, lane, extended(from, t.use->dtype));
   for (size_t r = 0; r < at.code.results.size(); ++r) {
@@ -128,8 +152,8 @@ void Machine::store_global(const At& at, int lane) {
   const int width = at.instr.global.width;
   const int64_t element = element_of(at, lane, width);
   Tensor& t = memory_.tensor(at.code.tensor);
-  memory_.write(t, element, width, at.cluster().id, Viewer::lane(at.warp.clock, lane, false),
-                at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
+  global_write(at, t, element, width, lane,
+               at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
   uint8_t* to = t.data + element * t.elem_bytes;
   if (width == 1) {
     std::memcpy(to,
@@ -146,6 +170,7 @@ void Machine::store_global(const At& at, int lane) {
 void Machine::atomic_global(const At& at, int lane) {
   const int64_t element = element_of(at, lane, 1);
   Tensor& t = memory_.tensor(at.code.tensor);
+  check_dependency(at, t, true, lane);
   memory_.atomic(t, element, at.cluster().id,
                  at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
   uint8_t* to = t.data + element * t.elem_bytes;
@@ -423,8 +448,7 @@ void Machine::copy_async(const At& at) {
       throw Fault{.code = ErrorCode::kEmuBounds,
                   .message = fmt::format("misaligned source of cp.async in `{}`", t.use->name),
                   .lane = lane};
-    memory_.read(t, copy.element[lane], elements, at.cluster().id,
-                 Viewer::lane(warp.clock, lane, false), lane);
+    global_read(at, t, copy.element[lane], elements, lane);
     copy.offset[lane] = shared_range(at, address.u[lane], bytes, bytes, lane);
     shared_write(at, at.cta(), copy.offset[lane], bytes, lane,
                  Stamp(warp.copy_agent, copy.id, lane, at.stmt), false);

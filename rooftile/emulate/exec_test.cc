@@ -114,15 +114,15 @@ TEST_F(EmulateExec, ShufflesVotesAndReductions) {
   const auto shuffle = [](Ins kind, Val by) {
     return ins(kind, {.args = {std::move(by)}, .n = 32, .results = {{"s"}}, .regs = {{"v"}}});
   };
-  run_body({decl(Ty::kI32, "v", lane() * 3), decl(Ty::kI32, "s"), decl(Ty::kI32, "sum", 0),
-            shuffle(Ins::kShflXor, 5), assign("sum", i32("s")), shuffle(Ins::kShflIdx, 9),
-            assign("sum", i32("sum") + i32("s") * 100), shuffle(Ins::kShflUp, 2),
-            assign("sum", i32("sum") + i32("s") * 10000), decl(Ty::kPred, "any"),
-            ins(Ins::kVoteAny, {.args = {equal(lane(), 30)}, .results = {{"any"}}}),
-            decl(Ty::kI32, "most"),
-            ins(Ins::kRedux, {.results = {{"most"}}, .regs = {{"v"}}, .op = Fn::kMax}),
-            store_value(i32("sum") + select(flag("any"), 1, 0) * 10000000 +
-                        i32("most") * 100000000)});
+  run_body(
+      {decl(Ty::kI32, "v", lane() * 3), decl(Ty::kI32, "s"), decl(Ty::kI32, "sum", 0),
+       shuffle(Ins::kShflXor, 5), assign("sum", i32("s")), shuffle(Ins::kShflIdx, 9),
+       assign("sum", i32("sum") + i32("s") * 100), shuffle(Ins::kShflUp, 2),
+       assign("sum", i32("sum") + i32("s") * 10000), decl(Ty::kPred, "any"),
+       ins(Ins::kVoteAny, {.args = {equal(lane(), 30)}, .results = {{"any"}}}),
+       decl(Ty::kI32, "most"),
+       ins(Ins::kRedux, {.results = {{"most"}}, .regs = {{"v"}}, .op = Fn::kMax}),
+       store_value(i32("sum") + select(flag("any"), 1, 0) * 10000000 + i32("most") * 100000000)});
   for (int i = 0; i < 32; ++i) {
     const int up = i < 2 ? i : i - 2;
     EXPECT_EQ(static_cast<uint32_t>(y[static_cast<size_t>(i)]),

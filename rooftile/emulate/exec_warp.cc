@@ -80,6 +80,7 @@ bool Machine::exec_lanes(const At& at) {
 
 bool Machine::exec_registers(const At& at) {
   Warp& warp = at.warp;
+  if (at.instr.ins == Ins::kGridWait) warp.clock.acquire(at.mask, at.cluster().earlier_grids, 1);
   if (at.instr.ins != Ins::kRegsInc && at.instr.ins != Ins::kRegsDec)
     return true;  // pin, and what concerns other grids
   const int wanted = at.instr.n;

@@ -32,6 +32,7 @@ struct Kernel {
   int cluster = 1;
   int ctas = 1;
   std::vector<lanes::SharedAlloc> shared = {};
+  bool dependent = false;
 };
 
 Result<Program> placed(Kernel k) {
@@ -48,6 +49,7 @@ Result<Program> placed(Kernel k) {
   p.threads = k.threads;
   p.cluster = k.cluster;
   p.grid_x = k.ctas;
+  p.dependent_launch = k.dependent;
   p.body = std::move(k.body);
   RT_RETURN_IF_ERROR(lanes::plan_shared(p));
   RT_RETURN_IF_ERROR(lanes::verify(p));
@@ -418,6 +420,17 @@ std::vector<Case> cases() {
        [](bool fault) {
          const Val index = fault ? tid() : special(lanes::Special::kCtaX) * 64 + tid();
          return Kernel{{decl(Ty::kF32, "v", lanes::f32(1)), store("v", index)}, 64, 1, 3};
+       }},
+      {"StoreBeforeTheKernelBefore", ErrorCode::kEmuRace, "an earlier kernel may still run",
+       [](bool fault) {
+         // One thread waits for all, which the others know of past the barrier.
+         return Kernel{{decl(Ty::kF32, "v", lanes::f32(1)), thread0({ins(Ins::kGridWait)}),
+                        when(!fault, sync()), store("v", tid())},
+                       64,
+                       1,
+                       1,
+                       {},
+                       true};
        }},
       {"EndBeforeAPeersArrival", ErrorCode::kEmuExit, "",
        [](bool fault) {

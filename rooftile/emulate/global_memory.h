@@ -28,6 +28,8 @@ struct Tensor {
   // cluster.
   std::vector<uint64_t> wrote;
   std::vector<int32_t> cluster;
+  // Whether there is anything to check when it is read.
+  bool has_history() const { return !wrote.empty() || !initialised || use->workspace; }
   // The element offset, or a fault if `index` is out of bounds. `width` along the last dimension.
   int64_t offset(const int64_t* index, int64_t width, int lane) const;
 };

@@ -68,6 +68,7 @@ void Machine::start_cluster(int64_t id) {
   const int size = code_.program.cluster;
   auto cluster = std::make_unique<Cluster>(size, warps_a_cta_);
   cluster->id = static_cast<int>(id);
+  cluster->earlier_grids = cluster->agents.add(AgentKind::kGrids, 0, 0);
   const int64_t across = code_.grid[0] / size;
   for (int rank = 0; rank < size; ++rank) {
     auto cta = std::make_unique<Cta>();

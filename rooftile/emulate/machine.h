@@ -164,6 +164,7 @@ struct Cluster {
   int id = 0;
   std::vector<std::unique_ptr<Cta>> ctas;
   std::list<Copy> copies;
+  Agent earlier_grids = 0;  // known to be over past griddepcontrol.wait
   // barrier.cluster
   uint32_t generation = 0;
   Clock gathered, done;
@@ -239,6 +240,9 @@ class Machine {
   void store_global(const At& at, int lane);
   void atomic_global(const At& at, int lane);
   int64_t element_of(const At& at, int lane, int64_t width) const;
+  void global_read(const At& at, const Tensor& t, int64_t element, int64_t count, int lane);
+  void global_write(const At& at, Tensor& t, int64_t element, int64_t count, int lane, Stamp stamp);
+  void check_dependency(const At& at, const Tensor& t, bool write, int lane) const;
   bool exec_shared(const At& at);
   void load_shared(const At& at);
   void deliver(const At& at, int lane, const uint8_t* from);

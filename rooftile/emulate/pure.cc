@@ -94,8 +94,8 @@ constexpr bool allowed(Ty from, Ty to) {
   constexpr bool kLogic = f == Fn::kLogicalAnd || f == Fn::kLogicalOr || f == Fn::kLogicalNot;
   const bool wide = from == Ty::kI64 || from == Ty::kU64;
   switch (f) {
-    case Fn::kCast:
-      return from != Ty::kPred && to != Ty::kPred;
+    case Fn::kCast:  // of a predicate: 0 or 1
+      return to != Ty::kPred;
     case Fn::kBits:
       return from != Ty::kPred && to != Ty::kPred && wide == (to == Ty::kI64 || to == Ty::kU64);
     case Fn::kPackBf16:

@@ -62,6 +62,9 @@ std::string Machine::who_text(const Cluster& cluster, const Stamp& stamp) const 
     case AgentKind::kBulk:
       out = fmt::format("bulk group {} of warp {}", stamp.epoch() - 1, who.warp);
       break;
+    case AgentKind::kGrids:
+      out = "an earlier kernel";
+      break;
     case AgentKind::kCopies:
       out = fmt::format("a cp.async of warp {} lane {} that it has not waited for", who.warp,
                         stamp.lane());

@@ -116,6 +116,11 @@ OpDef& OpDef::flag(std::string flag_name, bool default_value, std::string doc) {
   flags.push_back({std::move(flag_name), {"0", "1"}, default_value ? 1 : 0, std::move(doc)});
   return *this;
 }
+OpDef& OpDef::cpu_flag(std::string flag_name, bool default_value, std::string doc) {
+  flag(std::move(flag_name), default_value, std::move(doc));
+  flags.back().cpu_only = true;
+  return *this;
+}
 OpDef& OpDef::choice(std::string choice_name, std::vector<std::string> values, std::string doc) {
   flags.push_back({std::move(choice_name), std::move(values), 0, std::move(doc)});
   return *this;

@@ -68,11 +68,12 @@ struct Tolerance {
   std::string why;
 };
 
-// One line of a case list: dims, dtypes, flags and attributes by name, and tags.
+// One line of a case list: dims, dtypes, flags and attributes by name, and tags. `large` is for
+// sizes at which a GPU shows its peak.
 struct Case {
   std::string text;  // as written, without tags: the readable id
   std::map<std::string, std::string, std::less<>> values;
-  std::vector<std::string> tags;  // smoke | ci | llm | full
+  std::vector<std::string> tags;  // smoke | ci | llm | full | large
   bool tagged(std::string_view tag) const;
 };
 
@@ -103,6 +104,7 @@ struct FlagDef {  // compile-time: each value is its own kernel
   std::vector<std::string> values;  // {"0", "1"} for a flag, names for a choice
   int64_t default_value = 0;
   std::string doc;
+  bool cpu_only = false;  // says how memory is laid out for a CPU; has its default elsewhere
 };
 
 // One tile program of the operator and where it applies.
@@ -129,6 +131,7 @@ class OpDef {
   OpDef& attr(AttrDef attr);      // float, run time
   OpDef& int_attr(AttrDef attr);  // integer, run time
   OpDef& flag(std::string name, bool default_value, std::string doc);
+  OpDef& cpu_flag(std::string name, bool default_value, std::string doc);
   OpDef& choice(std::string name, std::vector<std::string> values, std::string doc);
 
   // contract beyond shapes and dtypes

@@ -4,41 +4,69 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "rooftile/base/float_convert.h"
+#include "rooftile/bench/cuda/device_ceilings.h"
+#include "rooftile/bench/cuda/device_race.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/compile/kernel.h"
 #include "rooftile/report/residual_add.h"
 #include "rooftile/runtime/call.h"
 #include "rooftile/runtime/cpu/pack.h"
+#include "rooftile/runtime/cuda/memory.h"
+#include "rooftile/runtime/cuda/stream.h"
 
 namespace rooftile::report {
 namespace {
 
 constexpr size_t kCacheLine = 64;
 
-// Memory of one tensor, aligned to a cache line and filled with small numbers of either sign.
+// Memory of one tensor, aligned to a cache line and filled with small numbers of either sign; on
+// the device if there is one.
 class Buffer {
  public:
-  Buffer(DType dtype, const std::vector<int64_t>& shape) : view_(nullptr, dtype, shape) {
+  Buffer(DType dtype, const std::vector<int64_t>& shape, const cuda::Device* device)
+      : view_(nullptr, dtype, shape) {
     const auto bytes = static_cast<size_t>(view_.numel()) * static_cast<size_t>(size_bytes(dtype));
     const size_t rounded = (bytes / kCacheLine + 1) * kCacheLine;
     memory_.reset(std::aligned_alloc(kCacheLine, rounded));
     view_.data = memory_.get();
-    if (view_.data != nullptr) fill();
+    if (view_.data == nullptr) {
+      status_ = Diag{.code = ErrorCode::kOutOfMemory, .subject = "fusion"};
+      return;
+    }
+    fill();
+    if (device != nullptr) status_ = move_to(*device, static_cast<int64_t>(rounded));
   }
   const TensorView& view() const { return view_; }
-  bool ok() const { return view_.data != nullptr; }
+  const Status& status() const { return status_; }
 
  private:
   void fill();
+  Status move_to(const cuda::Device& device, int64_t bytes);
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
   };
   TensorView view_;
   std::unique_ptr<void, Free> memory_;
+  std::optional<cuda::DeviceBuffer> on_device_;
+  Status status_;
 };
+
+Status Buffer::move_to(const cuda::Device& device, int64_t bytes) {
+  auto buffer = cuda::DeviceBuffer::allocate(device, bytes);
+  if (!buffer) return buffer.status();
+  RT_RETURN_IF_ERROR(cuda::copy_to_device(device, buffer->data(), memory_.get(), bytes, nullptr));
+  RT_RETURN_IF_ERROR(cuda::synchronize(device, nullptr));
+  memory_.reset();
+  view_.data = buffer->data();
+  view_.device = DeviceKind::kCuda;
+  view_.device_id = device.ordinal();
+  on_device_.emplace(std::move(*buffer));
+  return {};
+}
 
 // A short pattern, repeated: its period is odd, so that rows differ.
 void Buffer::fill() {
@@ -75,10 +103,11 @@ Diag no_such(const OpCall& call, std::string message) {
 }
 
 Result<std::shared_ptr<const CompiledKernel>> compile_call(const OpDef& op, const OpCall& call,
-                                                           const RefCall& resolved) {
+                                                           const RefCall& resolved,
+                                                           const TargetInfo& target) {
   for (const KernelDef& kernel : op.kernels) {
     if (kernel.applies && !kernel.applies(resolved.config, resolved.dims)) continue;
-    auto source = generate(op, kernel, resolved.config, resolved.dims, host_target());
+    auto source = generate(op, kernel, resolved.config, resolved.dims, target);
     if (!source) return source.status();
     return compile(std::move(*source));
   }
@@ -94,7 +123,7 @@ const PrepackedOperand* prepacked(const CompiledKernel& kernel, const std::strin
 // Binds memory to the tensors of the kernel. `input`, if given, is the first input that has its
 // shape and dtype.
 Status bind_tensors(const OpDef& op, const RefCall& resolved, std::shared_ptr<Buffer> input,
-                    Stage& stage) {
+                    const cuda::Device* device, Stage& stage) {
   for (const ir::TensorParam& param : stage.kernel->source.program.tensors) {
     if (param.role == ir::Role::kWorkspace) continue;
     auto shape = check::shape_of(op, *op.arg(param.name), resolved);
@@ -105,8 +134,8 @@ Status bind_tensors(const OpDef& op, const RefCall& resolved, std::shared_ptr<Bu
         wanted.dtype == input->view().dtype) {
       buffer = std::exchange(input, nullptr);
     } else {
-      buffer = std::make_shared<Buffer>(param.dtype, *shape);
-      if (!buffer->ok()) return Diag{.code = ErrorCode::kOutOfMemory, .subject = op.name};
+      buffer = std::make_shared<Buffer>(param.dtype, *shape, device);
+      RT_RETURN_IF_ERROR(buffer->status());
     }
     if (param.role == ir::Role::kIn && !stage.input) stage.input = buffer;
     if (param.role == ir::Role::kOut && !stage.output) stage.output = buffer;
@@ -123,19 +152,21 @@ Status bind_tensors(const OpDef& op, const RefCall& resolved, std::shared_ptr<Bu
   return {};
 }
 
-Result<Stage> prepare(const OpCall& call, std::shared_ptr<Buffer> input) {
+Result<Stage> prepare(const OpCall& call, std::shared_ptr<Buffer> input,
+                      const cuda::Device* device) {
   static const OpDef add = residual_add();
   const OpDef* op = call.op == add.name ? &add : find_op(call.op);
   if (op == nullptr) return no_such(call, "no such operator");
   auto test_case = check::parse_case(call.text());
   if (!test_case) return test_case.status();
-  auto resolved = check::resolve_case(*op, *test_case);
+  const TargetInfo& target = device != nullptr ? sm90_target() : host_target();
+  auto resolved = check::resolve_case(*op, check::for_target(*op, *test_case, target));
   if (!resolved) return resolved.status();
   Stage stage;
-  auto kernel = compile_call(*op, call, *resolved);
+  auto kernel = compile_call(*op, call, *resolved, target);
   if (!kernel) return kernel.status();
   stage.kernel = *kernel;
-  RT_RETURN_IF_ERROR(bind_tensors(*op, *resolved, std::move(input), stage));
+  RT_RETURN_IF_ERROR(bind_tensors(*op, *resolved, std::move(input), device, stage));
   for (const ir::ScalarParam& scalar : stage.kernel->source.program.scalars) {
     const double value = resolved->attr(scalar.name);
     stage.scalars.push_back(scalar.is_float ? Scalar(value) : Scalar(static_cast<int64_t>(value)));
@@ -144,17 +175,46 @@ Result<Stage> prepare(const OpCall& call, std::shared_ptr<Buffer> input) {
   return stage;
 }
 
-Result<std::vector<Stage>> prepare_parts(const Fusion& fusion) {
+Result<std::vector<Stage>> prepare_parts(const Fusion& fusion, const cuda::Device* device) {
   std::vector<Stage> stages;
   for (const OpInstance& part : fusion.parts)
     for (int64_t copy = 0; copy < part.count; ++copy) {  // each with weights of its own
       std::shared_ptr<Buffer> input;
       if (!stages.empty()) input = fusion.chained ? stages.back().output : stages.front().input;
-      auto stage = prepare(part.call, std::move(input));
+      auto stage = prepare(part.call, std::move(input), device);
       if (!stage) return stage.status();
       stages.push_back(std::move(*stage));
     }
   return stages;
+}
+
+Status run_all(const std::vector<Stage>& parts) {
+  for (const Stage& stage : parts) RT_RETURN_IF_ERROR(stage.run());
+  return {};
+}
+
+bench::Race race_on_host(const Stage& fused, const std::vector<Stage>& parts,
+                         const bench::TimingOptions& timing) {
+  return bench::race({{"fused", [&](int64_t) { (void)fused.run(); }},
+                      {"parts", [&](int64_t) { (void)run_all(parts); }}},
+                     timing);
+}
+
+Result<bench::Race> race_on_device(const cuda::Device& device, const Stage& fused,
+                                   const std::vector<Stage>& parts,
+                                   const bench::TimingOptions& timing) {
+  auto stream = cuda::Stream::create(device);
+  if (!stream) return stream.status();
+  auto sweep = bench::L2Sweep::make(device, stream->get());
+  if (!sweep) return sweep.status();
+  const StreamScope on(stream->get());
+  bench::DeviceRaceOptions options;
+  options.timing = timing;
+  options.sweep = [&] { return sweep->run(); };
+  return bench::device_race(device, stream->get(),
+                            {{"fused", [&](size_t) { return fused.run(); }},
+                             {"parts", [&](size_t) { return run_all(parts); }}},
+                            options);
 }
 
 std::string names(const Fusion& fusion) {
@@ -169,27 +229,28 @@ std::string names(const Fusion& fusion) {
 
 }  // namespace
 
-FusionRow race_fusion(const Step& step, const Fusion& fusion, const bench::TimingOptions& timing) {
+FusionRow race_fusion(const Step& step, const Fusion& fusion, const bench::TimingOptions& timing,
+                      const cuda::Device* device) {
   const OpInstance& instance = step.ops[fusion.fused];
   FusionRow row;
   row.what = fusion.what;
   row.fused = instance.call.op;
   row.parts = names(fusion);
   row.count = instance.count;
-  auto fused = prepare(instance.call, nullptr);
-  auto parts = prepare_parts(fusion);
+  auto fused = prepare(instance.call, nullptr, device);
+  auto parts = prepare_parts(fusion, device);
   if (!fused || !parts) {
     row.failure = fused ? parts.diag().str() : fused.diag().str();
     return row;
   }
-  const std::vector<bench::Contestant> contestants = {
-      {row.fused, [&](int64_t) { (void)fused->run(); }}, {row.parts, [&](int64_t) {
-                                                            for (const Stage& stage : *parts)
-                                                              (void)stage.run();
-                                                          }}};
-  const bench::Race race = bench::race(contestants, timing);
-  row.fused_us = race.timings[0].quantile(0.5);
-  row.parts_us = race.timings[1].quantile(0.5);
+  auto race = device != nullptr ? race_on_device(*device, *fused, *parts, timing)
+                                : Result<bench::Race>(race_on_host(*fused, *parts, timing));
+  if (!race) {
+    row.failure = race.diag().str();
+    return row;
+  }
+  row.fused_us = race->timings[0].quantile(0.5);
+  row.parts_us = race->timings[1].quantile(0.5);
   return row;
 }
 

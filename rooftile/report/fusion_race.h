@@ -6,10 +6,12 @@
 
 #include "rooftile/report/report_data.h"
 #include "rooftile/report/step.h"
+#include "rooftile/runtime/cuda/device.h"
 
 namespace rooftile::report {
 
-// A row for `fusion` of `step`. What goes wrong is in its `failure`.
-FusionRow race_fusion(const Step& step, const Fusion& fusion, const bench::TimingOptions& timing);
+// A row for `fusion` of `step`, on this processor or on a GPU. What goes wrong is in its `failure`.
+FusionRow race_fusion(const Step& step, const Fusion& fusion, const bench::TimingOptions& timing,
+                      const cuda::Device* device = nullptr);
 
 }  // namespace rooftile::report

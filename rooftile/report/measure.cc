@@ -6,6 +6,7 @@
 #include <random>
 
 #include "rooftile/base/log.h"
+#include "rooftile/bench/cuda/device_ceilings.h"
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/report/fusion_race.h"
@@ -63,6 +64,7 @@ Result<bench::BenchLine> bench_instance(const OpDef& op, const OpInstance& insta
   auto test_case = check::parse_case(instance.call.text());
   if (!test_case) return test_case.status();
   bench::BenchOptions bench;
+  bench.device = options.device;
   bench.peers = options.library;
   bench.timing.seconds = options.seconds_per_operator;
   return bench::bench_case(with_step_inputs(op, request), *test_case, bench);
@@ -97,6 +99,19 @@ bench::TimingOptions fusion_timing(const MeasureOptions& options) {
   return timing;
 }
 
+// Of a GPU's report: the host has no part in what is measured.
+void fill_provenance(const cuda::Device& device, Report& report) {
+  const bench::DeviceProvenance made = bench::device_provenance(device);
+  const bench::Provenance build = bench::provenance();
+  report.provenance = {{"rooftile", build.version + " " + build.commit},
+                       {"measured at", bench::utc_now()},
+                       {"GPU", made.name},
+                       {"driver", made.driver.empty() ? "unknown" : made.driver},
+                       {"CUDA", made.cuda},
+                       {"cuBLASLt", made.cublaslt.empty() ? "absent" : made.cublaslt},
+                       {"ceilings measured at", report.ceilings.measured_at}};
+}
+
 void fill_provenance(Report& report) {
   const bench::Provenance made = bench::provenance();
   report.provenance = {{"rooftile", made.version + " " + made.commit},
@@ -124,10 +139,19 @@ Result<Report> measure(const ModelConfig& model, const std::vector<StepRequest>&
   }
   Report report;
   report.model = model;
-  auto ceilings = bench::ceilings();
+  const cuda::Device* device = nullptr;
+  if (options.device == "cuda") {
+    auto first = cuda::device(0);
+    if (!first) return first.status();
+    device = *first;
+  }
+  auto ceilings = device != nullptr ? bench::device_ceilings(*device) : bench::ceilings();
   if (!ceilings) return ceilings.status();
   report.ceilings = std::move(*ceilings);
-  fill_provenance(report);
+  if (device != nullptr)
+    fill_provenance(*device, report);
+  else
+    fill_provenance(report);
 
   Progress progress("report " + model.name, static_cast<int>(work));
   for (const Step& step : steps) {
@@ -142,7 +166,7 @@ Result<Report> measure(const ModelConfig& model, const std::vector<StepRequest>&
     if (options.fusions)
       for (const Fusion& fusion : step.fusions) {
         progress.step("without fusion: " + fusion.what);
-        out.fusions.push_back(race_fusion(step, fusion, fusion_timing(options)));
+        out.fusions.push_back(race_fusion(step, fusion, fusion_timing(options), device));
       }
     report.steps.push_back(std::move(out));
   }

@@ -4,6 +4,7 @@
 // error.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "rooftile/base/diag.h"
@@ -13,6 +14,7 @@
 namespace rooftile::report {
 
 struct MeasureOptions {
+  std::string device = "cpu";  // "cpu", or "cuda": the first GPU
   bool library = true;
   bool fusions = true;
   double seconds_per_operator = 1;  // of timing; compiling and checking come on top

@@ -333,8 +333,34 @@ Result<CachedObject> DiskCache::get_or_build(const ObjectInputs& inputs,
   return build(dir_, inputs, key, builder);
 }
 
+namespace {
+
+// Carried entries are found without knowing a compiler: this stands for whichever made them.
+constexpr const char* kAnyCompiler = "any compiler";
+
+Result<CachedObject> build_in(const DiskCache& cache, const ObjectInputs& inputs) {
+  return cache.get_or_build(inputs, [&](const std::string& out_path) -> Status {
+    return compile_shared(inputs.text, inputs.flags, out_path).status();
+  });
+}
+
+}  // namespace
+
+Result<CachedObject> carry_object(const std::string& dir, std::string text,
+                                  std::vector<std::string> flags, std::string target_key) {
+  Result<DiskCache> folder = DiskCache::open(dir);
+  if (!folder.ok()) return folder.diag();
+  return build_in(*folder,
+                  {std::move(text), sorted(std::move(flags)), kAnyCompiler, std::move(target_key)});
+}
+
 Result<CachedObject> compile_cached(std::string text, std::vector<std::string> flags,
                                     std::string target_key) {
+  if (const auto dir = env_value(EnvVar::kCubinDir)) {
+    Result<DiskCache> carried = DiskCache::open_read_only(*dir);
+    if (!carried.ok()) return carried.diag();
+    if (auto hit = carried->find({text, sorted(flags), kAnyCompiler, target_key})) return *hit;
+  }
   Result<Compiler> compiler = find_compiler();
   if (!compiler.ok()) return compiler.diag();
   Result<DiskCache> cache = DiskCache::open();

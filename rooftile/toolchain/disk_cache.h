@@ -72,8 +72,14 @@ class DiskCache {
   std::string dir_;
 };
 
-// The usual way: the system compiler and the default cache.
+// The usual way: the system compiler and the default cache. A folder that ROOFTILE_CUBIN_DIR names
+// is looked into first: what is there needs no compiler (cubin_cache.h says more).
 Result<CachedObject> compile_cached(std::string text, std::vector<std::string> flags,
                                     std::string target_key);
+
+// Makes an entry of a folder that is to be carried. The flags must suit the machine that will use
+// it.
+Result<CachedObject> carry_object(const std::string& dir, std::string text,
+                                  std::vector<std::string> flags, std::string target_key);
 
 }  // namespace rooftile

@@ -113,6 +113,14 @@ std::string without_times(const std::string& log) {
   return out;
 }
 
+// From 12.9 on NVRTC shares the driver's compute cache where there is a driver, and a hit there
+// comes without the log, hence without the report. The option does not change the code.
+std::vector<std::string> as_passed(const CudaOptions& options, int major, int minor) {
+  std::vector<std::string> out = options.canonical();
+  if (major > 12 || (major == 12 && minor >= 9)) out.push_back("--no-cache");
+  return out;
+}
+
 Diag refused(const abi::Api& api, abi::Result result, const std::string& log,
              std::string_view subject, const std::string& nvrtc, const CudaOptions& options) {
   const PtxasReport report = parse_ptxas_log(log);
@@ -188,7 +196,7 @@ Result<CudaBinary> Nvrtc::compile(std::string_view text, const CudaOptions& opti
   const abi::Api& api = impl_->api;
   const auto start = std::chrono::steady_clock::now();
   Program program(api, std::string(text));
-  const abi::Result result = program.compile(options.canonical());
+  const abi::Result result = program.compile(as_passed(options, major_, minor_));
   CudaBinary out;
   out.log = without_times(without_nul(program.output(api.get_log_size, api.get_log)));
   if (result != abi::kSuccess) return refused(api, result, out.log, subject, name(), options);

@@ -93,6 +93,8 @@ std::vector<FragmentCase> cases() {
        gemm_tile(64, 32, 1, 1, 2, false)},
       {"gemm_int8", "gemm", "large_m", "M=70 N=48 K=144 a=i8 d=i32",
        gemm_tile(64, 32, 1, 1, 2, false)},
+      {"gemm_batched", "gemm_batched", "tiled", "B=3 M=70 N=40 K=72", {}},
+      {"gated_mlp", "gated_mlp", "large_m", "M=70 I=72 K=136", {}},
       {"prefill_full", "attention_prefill", "one", "Tq=70 Tk=150 Hq=2 Hkv=1 D=64 lse=1", {}},
       {"prefill_causal",
        "attention_prefill",

@@ -8,12 +8,6 @@
 namespace rooftile {
 namespace {
 
-Schedule schedule_of(const KernelDef& kernel, const Config& config, const Env& dims) {
-  TargetInfo target;
-  target.name = "sm90";
-  return kernel.schedule(config, dims, target);
-}
-
 class StripsOps : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(StripsOps, SmokeCasesMatchTheReference) {
@@ -28,9 +22,9 @@ TEST_P(StripsOps, SmokeCasesMatchTheReference) {
       const RefCall& call = emulated->call();
       if (kernel.applies && !kernel.applies(call.config, call.dims)) continue;
       SCOPED_TRACE(kernel.name);
-      std::vector<Schedule> schedules = {schedule_of(kernel, call.config, call.dims)};
-      schedules.insert(schedules.end(), schedules[0].otherwise.begin(),
-                       schedules[0].otherwise.end());
+      const Schedule first = kernel.schedule(call.config, call.dims, sm90_target());
+      std::vector<Schedule> schedules = first.otherwise;
+      schedules.insert(schedules.begin(), first);
       for (const Schedule& schedule : schedules) {
         if (!schedule.gpu.roles.empty()) continue;  // fragments
         SCOPED_TRACE(schedule.str());

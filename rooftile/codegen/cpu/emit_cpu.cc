@@ -258,18 +258,6 @@ Result<CpuKernelText> Emitter::run() {
     args = packed;
   }
   args_ = *args;
-  for (const ir::TensorParam& tensor : program_.tensors)
-    if (tensor.dtype == DType::kF8E4M3 || tensor.dtype == DType::kF8E5M2) {
-      Diag diag;
-      diag.code = ErrorCode::kPlacement;
-      diag.subject = program_.name;
-      diag.message = "a dtype that the CPU path does not have";
-      diag.argument = tensor.name;
-      diag.found = std::string(rooftile::name(tensor.dtype));
-      diag.expected = "f32, bf16, f16, i8, u8, i32, u32, i64 or bool";
-      diag.fix = "convert the tensor first";
-      return diag;
-    }
   RT_RETURN_IF_ERROR(emit_block(program_.body, -1));
   std::string body = w_.take();
 

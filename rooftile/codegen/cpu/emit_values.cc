@@ -192,9 +192,8 @@ Result<Val> Emitter::cast(const Val& v, DType to) {
       f = v.vec ? Val{"sel(" + v.text + ", vf(1.0f), vf(0.0f))", true, Cls::kF} : wrap("(float)");
     else if (v.cls != Cls::kF)
       f = convert();
-    if (to == DType::kBf16) return Val{"as_bf16(" + f.text + ")", f.vec, Cls::kF};
-    if (to == DType::kF16) return Val{"as_f16(" + f.text + ")", f.vec, Cls::kF};
-    return f;
+    if (!is_narrow_float(to)) return f;
+    return Val{"as_" + memory_type(to) + "(" + f.text + ")", f.vec, Cls::kF};
   }
   if (to == DType::kBool)
     return v.vec ? Val{"(VI)(CONV((" + v.text + " != 0), VI))", true, Cls::kB}

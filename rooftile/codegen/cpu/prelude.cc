@@ -14,6 +14,8 @@ typedef unsigned u32;
 typedef long i64;
 struct bf16 { u16 bits; };
 struct f16 { u16 bits; };
+struct f8e4m3 { u8 bits; };
+struct f8e5m2 { u8 bits; };
 struct b8 { u8 bits; };
 typedef float VF __attribute__((vector_size(4 * W)));
 typedef i32 VI __attribute__((vector_size(4 * W)));
@@ -50,6 +52,39 @@ AI VU vu(VU x) { return x; }
 AI VL vl(VL x) { return x; }
 )";
 
+// 8-bit floats, a code in each lane of a VI. As bits of an f32 a code has its exponent too small by
+// a constant. What lies below the smallest normal number is a whole number of its last place: added
+// to (taken from) a number of that last place by the adder, which also rounds. No operand of an f32
+// operation here is subnormal unless the caller's is, and additions take those at full speed.
+constexpr const char* kF8 = R"(
+// MAN mantissa bits, smallest normal number 2^LEAST, largest finite code TOP, NaN from code NONE on.
+template <int MAN, int LEAST, i32 TOP, i32 NONE> struct F8 {
+  static constexpr int S = 23 - MAN;
+  static constexpr i32 NORMAL = (127 + LEAST) << 23, BASE = NORMAL - (1 << 23);
+  static constexpr i32 UNIT = (127 + LEAST - MAN + 23) << 23;  // the f32 whose last place is that of a subnormal
+  AI VF widen(VI code) {
+    const VI m = (code & 0x7f) << S;
+    const VI below = (VI)((VF)(m + NORMAL) - (VF)vi(NORMAL));
+    VI r = m < (1 << 23) ? below : m + BASE;
+    if constexpr (TOP + 1 < NONE) r = m > (TOP << S) ? vi(0x7f800000) : r;
+    r = m >= (NONE << S) ? vi(0x7fc00000) : r;
+    return (VF)(r | ((code & 0x80) << 24));
+  }
+  // To nearest even; what is too large, infinities included, becomes the largest finite number.
+  AI VI narrow(VF v) {
+    const VI u = (VI)v, a = u & 0x7fffffff;
+    const VI normal = (a - BASE + ((1 << (S - 1)) - 1) + ((a >> S) & 1)) >> S;
+    const VI below = (VI)((VF)a + (VF)vi(UNIT)) - UNIT;
+    VI r = a < NORMAL ? below : normal;
+    r = r > TOP ? vi(TOP) : r;
+    r = a > 0x7f800000 ? vi(0x7f) : r;
+    return r | ((u >> 24) & 0x80);
+  }
+};
+typedef F8<3, -6, 0x7e, 0x7f> E4M3;
+typedef F8<2, -14, 0x7b, 0x7d> E5M2;
+)";
+
 // Loads and stores of one vector. `n` variants touch n < W elements, `g` strided, `x` indexed, `1`
 // one element.
 constexpr const char* kMemory = R"(
@@ -62,6 +97,8 @@ AI VI ld(const u8* p) { return CONV(*(const VB2u*)p, VI); }
 AI VI ld(const b8* p) { return CONV(*(const VB2u*)p, VI) != 0; }
 AI VF ld(const bf16* p) { return (VF)(widen_u16((const u16*)p) << 16); }
 AI VF ld(const f16* p) { return widen_f16(*(const VHu*)p); }
+AI VF ld(const f8e4m3* p) { return E4M3::widen(widen_u8((const u8*)p)); }
+AI VF ld(const f8e5m2* p) { return E5M2::widen(widen_u8((const u8*)p)); }
 AI void st(float* p, VF v) { *(VFu*)p = v; }
 AI void st(i32* p, VI v) { *(VIu*)p = v; }
 AI void st(u32* p, VU v) { *(VUu*)p = v; }
@@ -71,6 +108,8 @@ AI void st(u8* p, VI v) { *(VB2u*)p = CONV(v, VB2); }
 AI void st(b8* p, VI v) { *(VB2u*)p = CONV(v & 1, VB2); }
 AI void st(bf16* p, VF v) { *(VHu*)p = narrow_bf16(v); }
 AI void st(f16* p, VF v) { *(VHu*)p = narrow_f16(v); }
+AI void st(f8e4m3* p, VF v) { *(VB2u*)p = narrow_u8(E4M3::narrow(v)); }
+AI void st(f8e5m2* p, VF v) { *(VB2u*)p = narrow_u8(E5M2::narrow(v)); }
 template <class T> AI auto ldn(const T* p, i64 n) {
   T b[W] = {};
   for (i64 i = 0; i < n; i++) b[i] = p[i];
@@ -110,9 +149,13 @@ AI i32 ld1(const u8* p) { return *p; }
 AI bool ld1(const b8* p) { return p->bits != 0; }
 AI float ld1(const bf16* p) { u32 u = (u32)p->bits << 16; float f; __builtin_memcpy(&f, &u, 4); return f; }
 AI float ld1(const f16* p) { return ldn(p, 1)[0]; }
+AI float ld1(const f8e4m3* p) { return E4M3::widen(vi((i32)p->bits))[0]; }
+AI float ld1(const f8e5m2* p) { return E5M2::widen(vi((i32)p->bits))[0]; }
 AI void st1(float* p, float v) { *p = v; }
 AI void st1(bf16* p, float v) { stn(p, vf(v), 1); }
 AI void st1(f16* p, float v) { stn(p, vf(v), 1); }
+AI void st1(f8e4m3* p, float v) { p->bits = (u8)E4M3::narrow(vf(v))[0]; }
+AI void st1(f8e5m2* p, float v) { p->bits = (u8)E5M2::narrow(vf(v))[0]; }
 AI void st1(i32* p, i32 v) { *p = v; }
 AI void st1(u32* p, u32 v) { *p = v; }
 AI void st1(i64* p, i64 v) { *p = v; }
@@ -153,6 +196,10 @@ AI VF as_bf16(VF x) { VH h = narrow_bf16(x); return (VF)(CONV(h, VU) << 16); }
 AI VF as_f16(VF x) { return widen_f16(narrow_f16(x)); }
 AI float as_bf16(float x) { return as_bf16(vf(x))[0]; }
 AI float as_f16(float x) { return as_f16(vf(x))[0]; }
+AI VF as_f8e4m3(VF x) { return E4M3::widen(E4M3::narrow(x)); }
+AI VF as_f8e5m2(VF x) { return E5M2::widen(E5M2::narrow(x)); }
+AI float as_f8e4m3(float x) { return as_f8e4m3(vf(x))[0]; }
+AI float as_f8e5m2(float x) { return as_f8e5m2(vf(x))[0]; }
 AI VF round_any(VF x) { return sel(absv(x) < 4194304.0f, round_fast(x), x); }
 AI VI to_i32(VF x) {
   VI r = CONV(sel(absv(x) < 2147483648.0f, round_any(x), vf(0.0f)), VI);
@@ -429,6 +476,8 @@ AI VF exp2v(VF x) {  // fraction in [0, 1) and 2^floor(x) by one instruction eac
 
 constexpr const char* kGeneric = R"(
 AI VU widen_u16(const u16* p) { return CONV(*(const VHu*)p, VU); }
+AI VI widen_u8(const u8* p) { return CONV(*(const VB2u*)p, VI); }
+AI VB2 narrow_u8(VI v) { return CONV(v, VB2); }
 AI VF widen_f16(VH h) {
   VU u = CONV(h, VU), m = (u & 0x7fff) << 13, s = (u & 0x8000) << 16;
   VF scaled = (VF)m * 5.192296858534828e+33f;  // 2^112 moves the exponent; denormals come out right
@@ -456,6 +505,8 @@ template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, 
 )";
 constexpr const char* kAvx2 = R"(
 AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=x"(r) : "m"(*(const VHu*)p)); return r; }
+AI VI widen_u8(const u8* p) { VI r; asm("vpmovzxbd %1,%0" : "=x"(r) : "m"(*(const VB2u*)p)); return r; }
+AI VB2 narrow_u8(VI v) { return CONV(v, VB2); }
 typedef float X4 __attribute__((vector_size(16)));
 AI VF widen_f16(VH h) { VF r; asm("vcvtph2ps %1,%0" : "=x"(r) : "x"(h)); return r; }
 AI VH narrow_f16(VF v) { VH r; asm("vcvtps2ph $0,%1,%0" : "=x"(r) : "x"(v)); return r; }
@@ -473,6 +524,8 @@ template <class T, class V> AI void stnt2(T* p, V a, V b) { st(p, a); st(p + W, 
 )";
 constexpr const char* kAvx512 = R"(
 AI VU widen_u16(const u16* p) { VU r; asm("vpmovzxwd %1,%0" : "=v"(r) : "m"(*(const VHu*)p)); return r; }  // g++ 12 splits it
+AI VI widen_u8(const u8* p) { VI r; asm("vpmovzxbd %1,%0" : "=v"(r) : "m"(*(const VB2u*)p)); return r; }
+AI VB2 narrow_u8(VI v) { VB2 r; asm("vpmovdb %1,%0" : "=v"(r) : "v"(v)); return r; }
 // One vector of the 2 W elements at `line`, the FIRST element in lane 0: a word permutation puts each into
 // the high half of its lane, where widening and shifting take two instructions.
 template <int FIRST> AI VF ld_line(const bf16* line) {
@@ -508,6 +561,7 @@ std::string cpu_prelude(const TargetInfo& target) {
   text += avx512 ? kAvx512 : avx2 ? kAvx2 : kGeneric;
   text += avx512 && target.avx512_bf16 ? kAvx512Bf16 : kPlainBf16;
   text += avx512 ? kAvx512Scale : kPlainScale;
+  text += kF8;
   text += kMemory;
   if (avx512 && !target.avx512_bf16) text += "AI VI narrow2_bf16(VF a, VF b);\n";
   text += kStorePairs;

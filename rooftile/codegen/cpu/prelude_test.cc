@@ -27,6 +27,21 @@ WRAP(expv) WRAP(exp2v) WRAP(logv) WRAP(log2v) WRAP(sqrtv) WRAP(rsqrtv) WRAP(reci
 WRAP(as_bf16) WRAP(as_f16)
 extern "C" void t_ld_bf16(const bf16* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W) st(y + i, ld(x + i)); }
 extern "C" void t_ld_f16(const f16* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W) st(y + i, ld(x + i)); }
+#define WRAP_F8(T) \
+  extern "C" void t_as_##T(const float* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W) st(y + i, as_##T(ld(x + i))); } \
+  extern "C" void t_as1_##T(const float* x, float* y, i64 n) { for (i64 i = 0; i < n; i++) y[i] = as_##T(x[i]); } \
+  extern "C" void t_ld_##T(const T* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W) st(y + i, ld(x + i)); } \
+  extern "C" void t_ldn_##T(const T* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W - 1) stn(y + i, ldn(x + i, imin(W - 1, n - i)), imin(W - 1, n - i)); } \
+  extern "C" void t_ldg_##T(const T* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W) stg(y + n - 1 - i, ldg(x + n - 1 - i, -1, W), -1, W); } \
+  extern "C" void t_ldx_##T(const T* x, float* y, i64 n) { for (i64 i = 0; i < n; i += W) stx(y, ldx(x, lanes() + vi((i32)i), 1, W), lanes() + vi((i32)i), 1, W); } \
+  extern "C" void t_ld1_##T(const T* x, float* y, i64 n) { for (i64 i = 0; i < n; i++) y[i] = ld1(x + i); } \
+  extern "C" void t_st_##T(T* y, const float* x, i64 n) { for (i64 i = 0; i < n; i += W) st(y + i, ld(x + i)); } \
+  extern "C" void t_stn_##T(T* y, const float* x, i64 n) { for (i64 i = 0; i < n; i += W - 1) stn(y + i, ldn(x + i, imin(W - 1, n - i)), imin(W - 1, n - i)); } \
+  extern "C" void t_stg_##T(T* y, const float* x, i64 n) { for (i64 i = 0; i < n; i += W) stg(y + n - 1 - i, ldg(x + n - 1 - i, -1, W), -1, W); } \
+  extern "C" void t_stx_##T(T* y, const float* x, i64 n) { for (i64 i = 0; i < n; i += W) stx(y, ld(x + i), lanes() + vi((i32)i), 1, W); } \
+  extern "C" void t_st1_##T(T* y, const float* x, i64 n) { for (i64 i = 0; i < n; i++) st1(y + i, x[i]); } \
+  extern "C" void t_st2_##T(T* y, const float* x, i64 n) { for (i64 i = 0; i < n; i += 2 * W) st2(y + i, ld(x + i), ld(x + i + W)); }
+WRAP_F8(f8e4m3) WRAP_F8(f8e5m2)
 extern "C" float t_hsum(const float* x) { return hsum(ld(x)); }
 extern "C" float t_hmax(const float* x) { return hmax(ld(x)); }
 extern "C" float t_hmin(const float* x) { return hmin(ld(x)); }
@@ -201,6 +216,77 @@ TEST_P(Prelude, LoadsOfNarrowFloatsAreExact) {
   for (size_t i = 0; i < ys.size(); ++i) {
     const float want = f16_to_f32(codes[i]);
     ASSERT_TRUE(std::isnan(want) ? std::isnan(ys[i]) : ys[i] == want) << i;
+  }
+}
+
+// An 8-bit float has few values: all of them, and around each boundary between two neighbours the
+// f32 below, at and above it. Codes are compared, so that zeros keep their sign.
+constexpr DType kF8Types[] = {DType::kF8E4M3, DType::kF8E5M2};
+
+float decoded(uint8_t code, DType dtype) {
+  return dtype == DType::kF8E4M3 ? e4m3_to_f32(code) : e5m2_to_f32(code);
+}
+uint8_t encoded(float value, DType dtype) {
+  return dtype == DType::kF8E4M3 ? f32_to_e4m3(value) : f32_to_e5m2(value);
+}
+bool same_float(float a, float b) {
+  return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+TEST_P(Prelude, EveryLoadOfEightBitFloatsIsExact) {
+  std::vector<uint8_t> codes(256);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
+  for (const DType dtype : kF8Types)
+    for (const char* load : {"ld", "ldn", "ldg", "ldx", "ld1"}) {
+      std::vector<float> ys(codes.size(), -1.0f);
+      symbol<void(const uint8_t*, float*, int64_t)>(
+          "t_" + std::string(load) + "_" + std::string(name(dtype)))(codes.data(), ys.data(), 256);
+      for (size_t i = 0; i < ys.size(); ++i)
+        ASSERT_TRUE(same_float(ys[i], decoded(codes[i], dtype)))
+            << load << " " << name(dtype) << " of code " << i << " gives " << ys[i];
+    }
+}
+
+std::vector<float> around_every_boundary(DType dtype) {
+  std::vector<float> xs = {0.0f,      kInf,      std::numeric_limits<float>::quiet_NaN(),
+                           0x1p-149f, 0x1p-126f, std::numeric_limits<float>::max(),
+                           448.0f,    464.0f,    57344.0f,
+                           61440.0f,  65536.0f,  1e6f};
+  for (uint8_t code = 0; code < 0x7f; ++code) {
+    const float x = decoded(code, dtype), y = decoded(static_cast<uint8_t>(code + 1), dtype);
+    if (!std::isfinite(x)) continue;
+    // Beyond the largest number: half a step on, where formats with more exponents would round up.
+    const float step =
+        std::isfinite(y) ? y - x : x - decoded(static_cast<uint8_t>(code - 1), dtype);
+    for (const float near : {x, x + step / 4, x + step / 2, x + 3 * step / 4})
+      for (const float at : {near, std::nextafterf(near, kInf), std::nextafterf(near, -kInf)})
+        xs.push_back(at);
+  }
+  const size_t positive = xs.size();
+  for (size_t i = 0; i < positive; ++i) xs.push_back(-xs[i]);
+  while (xs.size() % 32) xs.push_back(1.0f);
+  return xs;
+}
+
+TEST_P(Prelude, EveryStoreOfEightBitFloatsRoundsToNearestEvenAndSaturates) {
+  for (const DType dtype : kF8Types) {
+    const std::vector<float> xs = around_every_boundary(dtype);
+    const auto n = static_cast<int64_t>(xs.size());
+    for (const char* store : {"st", "stn", "stg", "stx", "st1", "st2"}) {
+      std::vector<uint8_t> codes(xs.size(), 0x55);
+      symbol<void(uint8_t*, const float*, int64_t)>(
+          "t_" + std::string(store) + "_" + std::string(name(dtype)))(codes.data(), xs.data(), n);
+      for (size_t i = 0; i < xs.size(); ++i)
+        ASSERT_EQ(codes[i], encoded(xs[i], dtype)) << store << " " << name(dtype) << " " << xs[i];
+    }
+    for (const char* cast : {"as", "as1"}) {
+      std::vector<float> ys(xs.size());
+      symbol<Map>("t_" + std::string(cast) + "_" + std::string(name(dtype)))(xs.data(), ys.data(),
+                                                                             n);
+      for (size_t i = 0; i < xs.size(); ++i)
+        ASSERT_TRUE(same_float(ys[i], round_to(xs[i], dtype)))
+            << cast << " " << name(dtype) << " " << xs[i] << " gives " << ys[i];
+    }
   }
 }
 

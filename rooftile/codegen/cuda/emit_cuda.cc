@@ -112,6 +112,7 @@ class Emitter {
   Emitter(const Program& program, NameSet reserved)
       : program_(program), names_(std::move(reserved)), values_(program, prelude_, names_) {
     collect_assigned(program.body, assigned_);
+    values_.set_data(cuda::data_registers(program.body));
   }
 
   std::string text() {

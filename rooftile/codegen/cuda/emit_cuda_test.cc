@@ -153,6 +153,25 @@ TEST(EmitCuda, NamesMeetNeitherKeywordsNorHelpersNorEachOther) {
   EXPECT_THAT(text, HasSubstr("v[0] = max_nan_ + (float)x_s0_;"));
 }
 
+// C++ may assume that i + 1 does not overflow. Of an index that is so; of data it is not.
+TEST(EmitCuda, SignedDataWrapsAndIndicesDoNot) {
+  Program p = add_one();
+  p.tensors.push_back({.name = "t", .dtype = DType::kI32, .shape = {Expr::sym("N")}, .read = true});
+  Instr load;
+  load.dtype = DType::kI32;
+  load.global = {"t", {var(Ty::kI32, "i") + 1}, 1};
+  load.results = {{"data", {}, 1}};
+  p.body.push_back(decl(Ty::kI32, "data"));
+  p.body.push_back(instr(load));
+  p.body.push_back(decl(Ty::kI32, "twice", var(Ty::kI32, "data") * 2));
+  p.body.push_back(decl(Ty::kI32, "less", var(Ty::kI32, "twice") - 1));
+  const std::string text = emitted(p);
+  EXPECT_THAT(text, HasSubstr("data = ld_global_i32(t + (i64)(i + 1));"));
+  EXPECT_THAT(text, HasSubstr("const i32 twice = wrap_mul(data, 2);"));
+  EXPECT_THAT(text, HasSubstr("const i32 less = wrap_sub(twice, 1);"));
+  EXPECT_THAT(text, HasSubstr("  return (i32)((u32)a * (u32)b);\n"));
+}
+
 TEST(EmitCuda, RefusesWhatDoesNotVerifyOrIsNotPlaced) {
   Program p = add_one();
   p.body.push_back(assign("nothing", 1));

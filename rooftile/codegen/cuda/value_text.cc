@@ -125,6 +125,47 @@ Val in_sixteens(const Val& address) {
 
 }  // namespace
 
+namespace {
+
+using NameSet = std::set<std::string, std::less<>>;
+
+bool mentions(const Val& v, const NameSet& names) {
+  if (!v.present()) return false;
+  if ((v->kind == ValKind::kVar || v->kind == ValKind::kElem) && names.contains(v->name))
+    return true;
+  for (const Val& arg : v->args)
+    if (mentions(arg, names)) return true;
+  return false;
+}
+
+// One pass; true if a name was added.
+bool add_data_registers(const lanes::Body& body, NameSet& out) {
+  bool grew = false;
+  for (const lanes::Stmt& stmt : body) {
+    if (stmt.kind == lanes::StmtKind::kInstr)
+      for (const lanes::RegRef& ref : stmt.instr.results) grew |= out.insert(ref.name).second;
+    if (stmt.kind == lanes::StmtKind::kDecl && mentions(stmt.value, out))
+      grew |= out.insert(stmt.name).second;
+    if (stmt.kind == lanes::StmtKind::kAssign && mentions(stmt.value, out))
+      grew |= out.insert(stmt.target.name).second;
+    const bool counted = stmt.kind == lanes::StmtKind::kFor &&
+                         (mentions(stmt.begin, out) || mentions(stmt.end, out));
+    if (counted) grew |= out.insert(stmt.name).second;
+    grew |= add_data_registers(stmt.body, out);
+    grew |= add_data_registers(stmt.orelse, out);
+  }
+  return grew;
+}
+
+}  // namespace
+
+NameSet data_registers(const lanes::Body& body) {
+  NameSet out;
+  while (add_data_registers(body, out)) {
+  }
+  return out;
+}
+
 const std::string& Names::give(const std::string& key, std::string text) {
   const auto it = names_.find(key);
   if (it != names_.end()) return it->second;
@@ -184,9 +225,19 @@ std::string ValueText::call(const std::string& name, const std::vector<Val>& arg
   return out + ")";
 }
 
+bool ValueText::wraps(const ValNode& node) const {
+  const bool overflows =
+      node.fn == Fn::kAdd || node.fn == Fn::kSub || node.fn == Fn::kMul || node.fn == Fn::kNeg;
+  if (!overflows || !lanes::is_signed(node.type)) return false;
+  for (const Val& arg : node.args)
+    if (mentions(arg, data_)) return true;
+  return false;
+}
+
 std::string ValueText::fn_text(const ValNode& node, int outer) {
   const std::vector<Val>& args = node.args;
   const int unary = lanes::kUnaryPrecedence;
+  if (wraps(node)) return pure(node);
   switch (node.fn) {
     case Fn::kNeg:
       return "-" + (*this)(args[0], unary + 1);
@@ -223,7 +274,8 @@ std::string ValueText::pure(const ValNode& node) {
     helper.name = std::string(row.name);
     helper.operands = parse_operands(replaced(row.operands, "$T", type_text(type)));
     helper.ptx = std::string(row.ptx);
-    helper.body = replaced(row.body, "$T", type_text(type));
+    const Ty wide = lanes::size_bytes(type) == 8 ? Ty::kU64 : Ty::kU32;
+    helper.body = replaced(replaced(row.body, "$T", type_text(type)), "$U", type_text(wide));
     helper.pure = true;
     return call(prelude_.use(helper), node.args);
   }

@@ -30,6 +30,9 @@ class Names {
   std::set<std::string, std::less<>> taken_;
 };
 
+// The registers whose values come from memory or from other lanes, directly or by way of others.
+std::set<std::string, std::less<>> data_registers(const lanes::Body& body);
+
 class ValueText {
  public:
   ValueText(const lanes::Program& program, Prelude& prelude, Names& names)
@@ -44,6 +47,8 @@ class ValueText {
   std::string reg(const lanes::RegRef& ref);
   std::string pointer(const lanes::RegRef& ref);
 
+  // Registers whose values come from memory or from other lanes, and not from indices alone.
+  void set_data(std::set<std::string, std::less<>> names) { data_ = std::move(names); }
   // Registers are declared before they are used; the last declaration of a name counts.
   void declare(const std::string& name, lanes::Ty type) { types_[name] = type; }
   lanes::Ty register_type(const std::string& name) const { return types_.at(name); }
@@ -55,6 +60,9 @@ class ValueText {
   static std::string special_name(lanes::Special special);  // of its variable
 
  private:
+  // Whether signed overflow must wrap in the text too. Indices, by proof, do not overflow, and the
+  // compiler may know it; data may.
+  bool wraps(const lanes::ValNode& node) const;
   std::string fn_text(const lanes::ValNode& node, int outer);
   std::string call(const std::string& name, const std::vector<lanes::Val>& args);
   std::string pure(const lanes::ValNode& node);
@@ -66,6 +74,7 @@ class ValueText {
   Prelude& prelude_;
   Names& names_;
   std::map<std::string, lanes::Ty, std::less<>> types_;
+  std::set<std::string, std::less<>> data_;
   std::set<lanes::Special> specials_;
   std::set<std::string> shared_;
 };

@@ -146,6 +146,13 @@ bool is_exact(DType from, DType to) {
   return f8 && (to == DType::kBf16 || to == DType::kF16);
 }
 
+// 0 or 1.
+Val number_of(const Val& predicate, Ty type) {
+  const Val one = type == Ty::kF32 ? lanes::f32(1) : lanes::int_val(type, 1);
+  const Val zero = type == Ty::kF32 ? lanes::f32(0) : lanes::int_val(type, 0);
+  return lanes::select(predicate, one, zero);
+}
+
 // The bits of one element, in the low bits of a u32.
 Val bits_of(DType dtype, const Val& element) {
   switch (dtype) {
@@ -162,6 +169,8 @@ Val bits_of(DType dtype, const Val& element) {
       return lanes::fn(Fn::kToF8E5M2, {element});
     case DType::kI8:
       return lanes::fn(Fn::kAnd, {lanes::cast(Ty::kU32, element), lanes::int_val(Ty::kU32, 255)});
+    case DType::kBool:
+      return number_of(element, Ty::kU32);
     default:
       return lanes::cast(Ty::kU32, element);
   }
@@ -211,6 +220,7 @@ Val element_cast(DType from, DType to, const Val& value) {
     if (!is_float(to)) return float_to_integer(to, value);
     return is_exact(from, to) ? value : rounded(to, value);
   }
+  if (from == DType::kBool) return number_of(value, register_type(to));
   if (is_float(to)) return rounded(to, lanes::cast(Ty::kF32, value));
   if (to == DType::kBool) return lanes::fn(Fn::kNe, {value, lanes::int_val(value.type(), 0)});
   return wrapped(to, lanes::cast(register_type(to), value));

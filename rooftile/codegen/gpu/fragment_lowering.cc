@@ -42,11 +42,13 @@ FragmentLowering::FragmentLowering(const ir::Program& program, const Placed& pla
     : program_(program), placed_(placed), index_(program) {
   out_.name = std::move(name);
   // Names of the kernel's own; loops and axes of the program get others.
-  for (const char* own : {"warp", "lane", "rank", "first", "elected", "group", "row", "column",
-                          "mb", "j", "q", "half", "k", "kk", "r", "c", "w", "word", "zeros"})
+  for (const char* own :
+       {"warp", "lane", "rank", "first", "elected", "group", "row", "column", "block", "eight",
+        "quad", "half", "step", "deep", "reg", "chunk", "piece", "word", "zeros"})
     index_.unique(own);
   for (const auto& [id, value] : placed_.values)
     if (!value.reg.empty()) index_.unique(value.reg);
+  for (const ir::TensorParam& tensor : program_.tensors) index_.unique(tensor.name);
 }
 
 void FragmentLowering::refuse(const Node& node, std::string message, std::string found,
@@ -406,9 +408,9 @@ void FragmentLowering::event(const Event& e, Body& out) {
     case Event::kJoin: {
       Body join;
       join_lanes(ir::ReduceKind::kSum, node->dtype, placed_.values.at(e.id).reg,
-                 reg_i32("mb") * 2 + reg_i32("half"), join);
+                 reg_i32("block") * 2 + reg_i32("half"), join);
       out.push_back(
-          lanes::for_("mb", 0, placed_.row_blocks, 1,
+          lanes::for_("block", 0, placed_.row_blocks, 1,
                       {lanes::for_("half", 0, 2, 1, std::move(join), lanes::Unroll::kYes)},
                       lanes::Unroll::kYes));
       return;

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,7 +73,13 @@ class FragmentLowering {
   Val coordinate(int axis, const Pos& at) const;  // row or column inside the tile
   void compute(ValueId id, Body& out);
   void reduce(const ir::Node& node, Body& out);
-  void reduce_lane(const ir::Node& node, const std::string& reg, bool masked, Body& out);
+  struct Scaled {
+    ValueId tile, factor;
+  };
+  std::optional<Scaled> scaled_by_uniform(const ir::Node& node) const;
+  void reduce_rows(const ir::Node& node, ir::ReduceKind kind, ValueId from, Body& out);
+  void reduce_lane(ir::ReduceKind kind, const ir::Node& operand, const std::string& reg,
+                   bool masked, Body& out);
   void join_lanes(ir::ReduceKind kind, DType dtype, const std::string& reg, const Val& index,
                   Body& out);
   void clear_short(ValueId id, Body& out);

@@ -19,11 +19,6 @@ namespace {
 
 constexpr int kSwizzle128 = static_cast<int>(lanes::Swizzle::k128);
 
-ValueId source(const ir::Program& program, ValueId id) {
-  while (program.node(id).op == Op::kTranspose) id = program.node(id).operands[0];
-  return id;
-}
-
 }  // namespace
 
 // Nothing may touch the registers of a running product; ptxas is told by pins on both sides.
@@ -53,14 +48,13 @@ void FragmentLowering::issue(const std::vector<ValueId>& products, Body& out) {
 // The products of the contraction, 32 bytes of it at a time, over the group's row blocks.
 void FragmentLowering::multiply(const Node& product, Body& out) {
   const PlacedValue& sum = placed_.values.at(product.id);
-  const Node& a = program_.node(source(program_, product.operands[0]));
-  const Node& b = program_.node(source(program_, product.operands[1]));
-  const bool along_k = program_.node(product.operands[1]).op == Op::kTranspose;
+  const Node& b = program_.node(operand_source(program_, product.operands[1]));
+  const bool along_k = is_transposed(program_, product.operands[1]);
   const int element_bytes = size_bytes(b.dtype);
   const int depth = static_cast<int>(static_bound(b.shape[along_k ? 1 : 0]).value_or(0));
   const int steps = depth * element_bytes / 32;
   const int registers = columns(product.id) / 2;
-  const Val k = reg_i32("k"), mb = reg_i32("mb");
+  const Val k = reg_i32("step"), mb = reg_i32("block");
   lanes::Instr i;
   i.ins = Ins::kWgmma;
   i.dtype = b.dtype;
@@ -72,14 +66,13 @@ void FragmentLowering::multiply(const Node& product, Body& out) {
     i.regs.push_back({left.reg, (mb * steps + k) * 4, 4});
   } else {
     i.args.push_back(descriptor(product, 0, k, mb));
-    i.trans_a = program_.node(product.operands[0]).op == Op::kTranspose;
+    i.trans_a = is_transposed(program_, product.operands[0]);
   }
   i.args.push_back(descriptor(product, 1, k, mb));
   i.trans_b = !along_k;
-  (void)a;
   out.push_back(lanes::for_(
-      "k", 0, steps, 1,
-      {lanes::for_("mb", 0, placed_.row_blocks, 1, {lanes::instr(std::move(i))}, Unroll::kYes)},
+      "step", 0, steps, 1,
+      {lanes::for_("block", 0, placed_.row_blocks, 1, {lanes::instr(std::move(i))}, Unroll::kYes)},
       Unroll::kYes));
 }
 
@@ -87,12 +80,12 @@ void FragmentLowering::multiply(const Node& product, Body& out) {
 // along the contraction a step is 32 bytes of a row, across it 32 bytes' worth of rows.
 Val FragmentLowering::descriptor(const Node& product, int side, const Val& k, const Val& mb) {
   const ValueId operand = product.operands[static_cast<size_t>(side)];
-  const ValueId load = source(program_, operand);
+  const ValueId load = operand_source(program_, operand);
   const PlacedRing* ring = nullptr;
   for (const PlacedRing& candidate : placed_.rings)
     if (candidate.find(load) != nullptr) ring = &candidate;
   const PlacedCopy& copy = *ring->find(load);
-  const bool transposed = program_.node(operand).op == Op::kTranspose;
+  const bool transposed = is_transposed(program_, operand);
   // The left operand [M, K] and the transposed right one [N, K] have the contraction in their rows
   // of memory; the others across them.
   const bool along_k = side == 0 ? !transposed : transposed;

@@ -47,7 +47,7 @@ void FragmentLowering::store_matrix(const Node& node, Body& out) {
   const ValueId id = node.operands[0];
   const Node& value = program_.node(id);
   const DType dtype = program_.tensor(node.name)->dtype;
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), half = reg_i32("half");
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), half = reg_i32("half");
   const Pos at{mb, j, half * 2, {}};
   Pos next = at;
   next.q = at.q + 1;
@@ -75,9 +75,9 @@ void FragmentLowering::store_matrix(const Node& node, Body& out) {
     body.push_back(lanes::instr(std::move(store)));
   }
   out.push_back(lanes::for_(
-      "mb", 0, placed_.row_blocks, 1,
+      "block", 0, placed_.row_blocks, 1,
       {lanes::for_("half", 0, 2, 1,
-                   {lanes::for_("j", 0, columns(id) / 8, 1, std::move(body), Unroll::kYes)},
+                   {lanes::for_("eight", 0, columns(id) / 8, 1, std::move(body), Unroll::kYes)},
                    Unroll::kYes)},
       Unroll::kYes));
 }
@@ -86,7 +86,7 @@ void FragmentLowering::store_matrix(const Node& node, Body& out) {
 void FragmentLowering::store_rows(const Node& node, Body& out) {
   const ValueId id = node.operands[0];
   const DType dtype = program_.tensor(node.name)->dtype;
-  const Val mb = reg_i32("mb"), half = reg_i32("half");
+  const Val mb = reg_i32("block"), half = reg_i32("half");
   const Pos at{mb, {}, {}, half};
   Body body;
   const RawRegisters raw = raw_registers(dtype, 1);
@@ -101,7 +101,7 @@ void FragmentLowering::store_rows(const Node& node, Body& out) {
   store.global = region(node, coordinate(0, at), 0, body);
   store.regs = {{name, {}, 1}};
   body.push_back(lanes::instr(std::move(store)));
-  out.push_back(lanes::for_("mb", 0, placed_.row_blocks, 1,
+  out.push_back(lanes::for_("block", 0, placed_.row_blocks, 1,
                             {lanes::for_("half", 0, 2, 1, std::move(body), Unroll::kYes)},
                             Unroll::kYes));
 }
@@ -161,7 +161,8 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
   const std::string chunk_reg = "chunk_" + node.name;
   const Val leader =
       lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && lanes::equal(reg_i32("lane"), 0);
-  const Val lane = reg_i32("lane"), mb = reg_i32("mb"), c = reg_i32("c"), w = reg_i32("w");
+  const Val lane = reg_i32("lane"), mb = reg_i32("block"), c = reg_i32("chunk"),
+            w = reg_i32("piece");
   const Val buffer = lanes::shared(stage) +
                      u32(reg_i32("group")) * (how.staging_buffers * kChunkBytes) +
                      (how.staging_buffers > 1 ? u32(reg_i32(chunk_reg)) * kChunkBytes
@@ -188,7 +189,7 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
   }
   matrix.regs = {{"word", 0, 4}};
   words.push_back(lanes::instr(std::move(matrix)));
-  body.push_back(lanes::for_("w", 0, 4, 1, std::move(words), Unroll::kYes));
+  body.push_back(lanes::for_("piece", 0, 4, 1, std::move(words), Unroll::kYes));
   body.push_back(op(Ins::kProxyFence));
   body.push_back(meet());
   lanes::Instr copy;
@@ -216,8 +217,8 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
   if (how.staging_buffers > 1) advance(chunk_reg, "", how.staging_buffers, body);
   (void)value;
   out.push_back(lanes::for_(
-      "mb", 0, placed_.row_blocks, 1,
-      {lanes::for_("c", 0, columns(id) / 64, 1, std::move(body), Unroll::kYes)}, Unroll::kYes));
+      "block", 0, placed_.row_blocks, 1,
+      {lanes::for_("chunk", 0, columns(id) / 64, 1, std::move(body), Unroll::kYes)}, Unroll::kYes));
 }
 
 // Shared memory must outlive the copy engine's reads of it.

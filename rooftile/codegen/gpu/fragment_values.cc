@@ -184,13 +184,13 @@ void FragmentLowering::compute(ValueId id, Body& out) {
   if (node.op == Op::kReduce) return reduce(node, out);
   if (value.home == Home::kOperand) {
     const int steps = columns(id) / 16;
-    const Val mb = reg_i32("mb"), kk = reg_i32("kk"), r = reg_i32("r");
+    const Val mb = reg_i32("block"), kk = reg_i32("deep"), r = reg_i32("reg");
     Pos at{mb, kk * 2 + lanes::floor_div(r, 2), lanes::floor_mod(r, 2) * 2, {}};
     Body body;
     Val pair = packed_pair(id, node.dtype, at, body);
     body.push_back(lanes::assign(value.reg, (mb * steps + kk) * 4 + r, pair));
-    out.push_back(loop_over("mb", placed_.row_blocks,
-                            {loop_over("kk", steps, {loop_over("r", 4, std::move(body))})}));
+    out.push_back(loop_over("block", placed_.row_blocks,
+                            {loop_over("deep", steps, {loop_over("reg", 4, std::move(body))})}));
     return;
   }
   computing_ = id;  // its element is now what it is computed from
@@ -202,21 +202,24 @@ void FragmentLowering::compute(ValueId id, Body& out) {
 // reg[...] = element of `from`, over all elements of a value shaped like `shape_of`.
 void FragmentLowering::assign_all(ValueId from, const PlacedValue& to, ValueId shape_of,
                                   Body& out) {
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q"), half = reg_i32("half");
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad"),
+            half = reg_i32("half");
   Body body;
   switch (to.home) {
     case Home::kFragment: {
       const int groups = columns(shape_of) / 8;
       const Val value = element(from, {mb, j, q, {}}, body);
       body.push_back(lanes::assign(to.reg, (mb * groups + j) * 4 + q, value));
-      out.push_back(loop_over("mb", placed_.row_blocks,
-                              {loop_over("j", groups, {loop_over("q", 4, std::move(body))})}));
+      out.push_back(
+          loop_over("block", placed_.row_blocks,
+                    {loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})}));
       return;
     }
     case Home::kRow: {
       const Val value = element(from, {mb, {}, {}, half}, body);
       body.push_back(lanes::assign(to.reg, mb * 2 + half, value));
-      out.push_back(loop_over("mb", placed_.row_blocks, {loop_over("half", 2, std::move(body))}));
+      out.push_back(
+          loop_over("block", placed_.row_blocks, {loop_over("half", 2, std::move(body))}));
       return;
     }
     case Home::kScalar: {
@@ -235,64 +238,103 @@ void FragmentLowering::clear_short(ValueId id, Body& out) {
   if (node.shape[1].is_const()) return;
   const PlacedValue& value = placed_.values.at(id);
   const int groups = columns(id) / 8;
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q");
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad");
   const Val extent = lanes::cast(Ty::kI32, index_.number(node.shape[1], out));
   const Pos at{mb, j, q, {}};
   const Val here = lanes::elem(register_type(node.dtype), value.reg, (mb * groups + j) * 4 + q);
   Body body = {
       lanes::assign(value.reg, (mb * groups + j) * 4 + q,
                     lanes::select(coordinate(1, at) < extent, here, element_fill(node.dtype, 0)))};
-  Body clear = {loop_over("mb", placed_.row_blocks,
-                          {loop_over("j", groups, {loop_over("q", 4, std::move(body))})})};
+  Body clear = {loop_over("block", placed_.row_blocks,
+                          {loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})})};
   out.push_back(lanes::if_(extent < columns(id), std::move(clear), {}, true));
 }
 
 // ---- reductions along rows
 // -------------------------------------------------------------------------
 
+// A factor that is the same for the whole tile: multiplication by it keeps the order of the
+// elements or turns it round, and so does its rounding, so the maximum of the products is the
+// product of the maximum, or of the minimum, to the last bit.
+std::optional<FragmentLowering::Scaled> FragmentLowering::scaled_by_uniform(
+    const Node& node) const {
+  const Node& product = program_.node(node.operands[0]);
+  if (node.reduce == ir::ReduceKind::kSum || product.op != Op::kElementwise ||
+      product.ew != ir::Ew::kMul || product.dtype != DType::kF32 ||
+      placed_.values.at(product.id).home != Home::kInline)
+    return std::nullopt;
+  for (size_t side = 0; side < 2; ++side) {
+    const Node& tile = program_.node(product.operands[side]);
+    const Node& factor = program_.node(product.operands[1 - side]);
+    if (tile_class(tile) == TileClass::kMatrix && tile_class(factor) == TileClass::kScalar)
+      return Scaled{tile.id, factor.id};
+  }
+  return std::nullopt;
+}
+
 void FragmentLowering::reduce(const Node& node, Body& out) {
+  const std::optional<Scaled> scaled = scaled_by_uniform(node);
+  if (!scaled) {
+    reduce_rows(node, node.reduce, node.operands[0], out);
+    return;
+  }
+  const Val factor = element(scaled->factor, {}, out);
+  const ir::ReduceKind turned =
+      node.reduce == ir::ReduceKind::kMax ? ir::ReduceKind::kMin : ir::ReduceKind::kMax;
+  Body same, opposite;
+  reduce_rows(node, node.reduce, scaled->tile, same);
+  reduce_rows(node, turned, scaled->tile, opposite);
+  out.push_back(lanes::if_(lanes::f32(0) <= factor, std::move(same), std::move(opposite), true));
+  const std::string& reg = placed_.values.at(node.id).reg;
+  const Val at = reg_i32("block") * 2 + reg_i32("half");
+  Body scale = {lanes::assign(reg, at, lanes::elem(Ty::kF32, reg, at) * factor)};
+  out.push_back(loop_over("block", placed_.row_blocks, {loop_over("half", 2, std::move(scale))}));
+}
+
+// `kind` over the rows of `from`, into the registers of `node`.
+void FragmentLowering::reduce_rows(const Node& node, ir::ReduceKind kind, ValueId from, Body& out) {
   const PlacedValue& value = placed_.values.at(node.id);
-  const Node& operand = program_.node(node.operands[0]);
+  const Node& operand = program_.node(from);
   const Expr& extent = operand.shape[1];
   // A value whose short columns were cleared needs no mask in a sum.
   const bool cleared = placed_.values.at(operand.id).home == Home::kFragment &&
-                       operand.op != Op::kMma && node.reduce == ir::ReduceKind::kSum;
+                       operand.op != Op::kMma && kind == ir::ReduceKind::kSum;
   if (extent.is_const() || cleared) {
-    reduce_lane(node, value.reg, false, out);
+    reduce_lane(kind, operand, value.reg, false, out);
   } else {
     Body whole, masked;
-    reduce_lane(node, value.reg, false, whole);
-    reduce_lane(node, value.reg, true, masked);
+    reduce_lane(kind, operand, value.reg, false, whole);
+    reduce_lane(kind, operand, value.reg, true, masked);
     const Val columns_now = lanes::cast(Ty::kI32, index_.number(extent, out));
     out.push_back(
         lanes::if_(columns_now < columns(operand.id), std::move(masked), std::move(whole), true));
   }
   if (value.partial) return;
   Body join;
-  join_lanes(node.reduce, node.dtype, value.reg, reg_i32("mb") * 2 + reg_i32("half"), join);
-  out.push_back(loop_over("mb", placed_.row_blocks, {loop_over("half", 2, std::move(join))}));
+  join_lanes(kind, node.dtype, value.reg, reg_i32("block") * 2 + reg_i32("half"), join);
+  out.push_back(loop_over("block", placed_.row_blocks, {loop_over("half", 2, std::move(join))}));
 }
 
-void FragmentLowering::reduce_lane(const Node& node, const std::string& reg, bool masked,
-                                   Body& out) {
-  const Node& operand = program_.node(node.operands[0]);
+void FragmentLowering::reduce_lane(ir::ReduceKind kind, const Node& operand, const std::string& reg,
+                                   bool masked, Body& out) {
+  const DType dtype = operand.dtype;
   const int groups = columns(operand.id) / 8;
-  const Ty type = register_type(node.dtype);
-  const Val mb = reg_i32("mb"), j = reg_i32("j"), q = reg_i32("q"), half = reg_i32("half");
-  Body clear = {lanes::assign(reg, mb * 2 + half, neutral(node.reduce, node.dtype))};
+  const Ty type = register_type(dtype);
+  const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad"),
+            half = reg_i32("half");
+  Body clear = {lanes::assign(reg, mb * 2 + half, neutral(kind, dtype))};
   Body body;
   const Pos at{mb, j, q, {}};
   Val x = element(operand.id, at, body);
   if (masked) {
     const Val extent = lanes::cast(Ty::kI32, index_.number(operand.shape[1], body));
-    x = lanes::select(coordinate(1, at) < extent, x, neutral(node.reduce, node.dtype));
+    x = lanes::select(coordinate(1, at) < extent, x, neutral(kind, dtype));
   }
   const Val slot = mb * 2 + halves(q);
-  body.push_back(
-      lanes::assign(reg, slot, combine(node.reduce, node.dtype, lanes::elem(type, reg, slot), x)));
-  out.push_back(loop_over("mb", placed_.row_blocks,
+  body.push_back(lanes::assign(reg, slot, combine(kind, dtype, lanes::elem(type, reg, slot), x)));
+  out.push_back(loop_over("block", placed_.row_blocks,
                           {loop_over("half", 2, std::move(clear)),
-                           loop_over("j", groups, {loop_over("q", 4, std::move(body))})}));
+                           loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})}));
 }
 
 // Adds up, or compares, over the four lanes that share a row.

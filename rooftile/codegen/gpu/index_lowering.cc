@@ -15,7 +15,7 @@ using lanes::Val;
 using K = ExprKind;
 
 Val as_number(const Val& value) {
-  return value.type() == Ty::kPred ? lanes::cast(Ty::kI32, value) : value;
+  return value.type() == Ty::kPred ? lanes::select(value, 1, 0) : value;
 }
 
 Val as_condition(const Val& value) {

@@ -50,6 +50,31 @@ TileClass tile_class(const Node& node) {
 
 namespace {
 
+bool widens_bytes(const ir::Program& program, const Node& node) {
+  return node.op == Op::kCast && size_bytes(program.node(node.operands[0]).dtype) == 1 &&
+         is_narrow_float(program.node(node.operands[0]).dtype) && size_bytes(node.dtype) == 2;
+}
+
+}  // namespace
+
+ValueId operand_source(const ir::Program& program, ValueId id) {
+  while (true) {
+    const Node& node = program.node(id);
+    if (node.op != Op::kTranspose && !widens_bytes(program, node)) return id;
+    id = node.operands[0];
+  }
+}
+
+bool is_transposed(const ir::Program& program, ValueId operand) {
+  bool transposed = false;
+  for (ValueId id = operand; id != operand_source(program, operand);
+       id = program.node(id).operands[0])
+    if (program.node(id).op == Op::kTranspose) transposed = !transposed;
+  return transposed;
+}
+
+namespace {
+
 std::string what(const Node& node) {
   return node.label.empty() ? "%" + std::to_string(node.id) : node.label;
 }
@@ -227,11 +252,8 @@ class Placer {
     return nullptr;
   }
 
-  // The load behind a product's operand, transposes removed.
-  ValueId source(ValueId id) const {
-    while (program_.node(id).op == Op::kTranspose) id = program_.node(id).operands[0];
-    return id;
-  }
+  // The load behind a product's operand, transposes and widenings of 8-bit floats removed.
+  ValueId source(ValueId id) const { return operand_source(program_, id); }
 
   Status place_rows() {
     for (const auto& [id, owner] : block_of_) {
@@ -273,7 +295,8 @@ class Placer {
     if (it == users_.end()) return false;
     return std::any_of(it->second.begin(), it->second.end(), [&](ValueId user) {
       const Node& node = program_.node(user);
-      return node.op == Op::kMma && node.operands[0] == id;
+      if (node.op == Op::kMma) return node.operands[0] == id;
+      return widens_bytes(program_, node) && is_left_operand(user);
     });
   }
 
@@ -368,7 +391,7 @@ class Placer {
         }
         return {};
       case Op::kTranspose:
-        if (placed_.values[source(node.id)].home != Home::kRing)
+        if (placed_.values[node.operands[0]].home != Home::kRing)
           return refuse(node, "only a copied tile can be read transposed");
         value.home = Home::kRing;
         return {};
@@ -391,7 +414,31 @@ class Placer {
     }
   }
 
+  // A widening of a copied tile of 8-bit floats, read by products that take the bytes.
+  bool is_widened_operand(const Node& node) const {
+    if (node.op != Op::kCast || ring_of(source(node.id)) == nullptr) return false;
+    const std::vector<ValueId>& users = users_.at(node.id);
+    return std::all_of(users.begin(), users.end(), [&](ValueId user) {
+      const Node& reader = program_.node(user);
+      if (reader.op == Op::kTranspose) return is_widened_operand_of(reader.id);
+      return takes_bytes(reader);
+    });
+  }
+  bool is_widened_operand_of(ValueId transpose) const {
+    const std::vector<ValueId>& users = users_.at(transpose);
+    return std::all_of(users.begin(), users.end(),
+                       [&](ValueId user) { return takes_bytes(program_.node(user)); });
+  }
+  bool takes_bytes(const Node& node) const {
+    auto it = plan_.product.find(node.label);
+    return node.op == Op::kMma && it != plan_.product.end() && it->second.bytes;
+  }
+
   Status place_map(const Node& node, TileClass shape, PlacedValue& value) {
+    if (is_widened_operand(node)) {
+      value.home = Home::kRing;
+      return {};
+    }
     if (shape == TileClass::kMatrix && is_left_operand(node.id)) {
       if (node.op != Op::kCast || size_bytes(node.dtype) != 2)
         return refuse(node, "a left operand in registers is a cast to a 16-bit type");
@@ -420,11 +467,11 @@ class Placer {
                     "an entry in `product`");
     if (it->second.unit != gpu::Unit::kWgmma)
       return refuse(node, "the fragment way multiplies with wgmma");
-    const ValueId a = source(node.operands[0]), b = source(node.operands[1]);
+    const ValueId b = source(node.operands[1]);
     const bool a_in_registers = placed_.values[node.operands[0]].home == Home::kOperand;
-    if (!a_in_registers && placed_.values[a].home != Home::kRing)
+    if (!a_in_registers && placed_.values[node.operands[0]].home != Home::kRing)
       return refuse(node, "the left operand is neither in a ring nor in registers");
-    if (placed_.values[b].home != Home::kRing)
+    if (placed_.values[node.operands[1]].home != Home::kRing)
       return refuse(node, "the right operand is not in a ring");
     const std::optional<int64_t> columns = static_bound(node.shape[1]);
     if (!columns || *columns % 8 != 0 || *columns > 256)
@@ -444,7 +491,7 @@ class Placer {
 
   // 8-bit operands are read along the contraction only.
   Status check_major(const Node& node, ValueId b) {
-    const bool along_k = program_.node(node.operands[1]).op == Op::kTranspose;
+    const bool along_k = is_transposed(program_, node.operands[1]);
     if (!along_k && size_bytes(program_.node(b).dtype) == 1)
       return refuse(node, "8-bit operands of wgmma lie along the contraction", "columns contiguous",
                     "a right operand that is transposed");
@@ -455,7 +502,7 @@ class Placer {
   // writes zeros beyond the tensor, and only there.
   Status check_contraction(const Node& node, ValueId b) {
     const Node& load = program_.node(b);
-    const int axis = program_.node(node.operands[1]).op == Op::kTranspose ? 1 : 0;
+    const int axis = is_transposed(program_, node.operands[1]) ? 1 : 0;
     for (size_t d = 0; d < load.region.size(); ++d) {
       const ir::DimIndex& dim = load.region[d];
       if (dim.kind != ir::DimIndex::kRange || dim.tile_axis != axis) continue;
@@ -802,7 +849,8 @@ Status Placer::loop_events(const Node& loop, std::vector<Event>& out) {
     const Node& node = program_.node(id);
     if (node.op == Op::kMma)
       products.push_back(&node);
-    else if (node.op != Op::kLoad && node.op != Op::kTranspose && node.op != Op::kCarried)
+    else if (node.op != Op::kLoad && node.op != Op::kCarried &&
+             placed_.values[id].home != Home::kRing)
       only_sums = false;
   }
   if (plan != plan_.loop.end() && !plan->second.late.empty()) {

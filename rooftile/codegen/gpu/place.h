@@ -16,6 +16,11 @@ Result<Placed> place(const ir::Program& program, const gpu::Plan& plan, ValueId 
 // The largest value an extent can take, where that is known when the kernel is compiled.
 std::optional<int64_t> static_bound(const Expr& extent);
 
+// The value in memory behind a product's operand: transposes and exact widenings of 8-bit floats
+// removed; and whether an odd number of transposes stands between.
+ValueId operand_source(const ir::Program& program, ValueId operand);
+bool is_transposed(const ir::Program& program, ValueId operand);
+
 enum class TileClass : uint8_t { kScalar, kRow, kColumn, kMatrix, kOther };
 TileClass tile_class(const ir::Node& node);
 

@@ -191,7 +191,10 @@ void Strips::open_phase() {
   }
   for (const ir::ScalarParam& s : program_.scalars) index_.unique(s.name);
 
-  std::vector<std::string> axes = plan_.order.axes.empty() ? phase_.vars : plan_.order.axes;
+  // The plan orders the phases that have its axes.
+  std::vector<std::string> axes = plan_.order.axes;
+  const std::set<std::string> named(axes.begin(), axes.end());
+  if (named != std::set<std::string>(phase_.vars.begin(), phase_.vars.end())) axes = phase_.vars;
   Val rest = lanes::special(lanes::Special::kCtaX);
   for (size_t k = axes.size(); k-- > 0;) {
     const auto at = std::find(phase_.vars.begin(), phase_.vars.end(), axes[k]);

@@ -124,10 +124,14 @@ Vec Strips::load(const Node& n, const Point& at) {
 
 void Strips::store(const Node& n, const Point& at, const Vec& values) {
   const DType dtype = program_.tensor(n.name)->dtype;
-  // A store rounds to the tensor's dtype; packing does that.
+  const DType from = node(n.operands[0]).dtype;
+  // Packing rounds floats.
+  const bool converts = from != dtype && !(is_float(from) && is_float(dtype));
   Vec elements;
-  for (int e = 0; e < at.width; ++e)
-    elements.push_back(values.size() == 1 ? values[0] : values[static_cast<size_t>(e)]);
+  for (int e = 0; e < at.width; ++e) {
+    const Val& value = values.size() == 1 ? values[0] : values[static_cast<size_t>(e)];
+    elements.push_back(converts ? element_cast(from, dtype, value) : value);
+  }
   const bool adds = n.mode == ir::StoreMode::kAdd;
   const int bytes = size_bytes(dtype);
   const bool vector = at.width > 1 && !adds && vector_accesses_.count({n.id, at.width}) != 0;

@@ -22,8 +22,9 @@ using lanes::Val;
 
 namespace {
 
-constexpr int kMostHeldWords = 128;  // 32-bit registers a thread, of 255
-constexpr int kFewVectors = 4;       // up to here, what only a late pass reads is fetched early too
+constexpr int kRegisterFile = 65536;  // of a multiprocessor
+constexpr int kOtherRegisters = 24;   // what a pass needs beside what is held
+constexpr int kFewVectors = 4;  // up to here, what only a late pass reads is fetched early too
 
 Expr elements_in(const std::vector<Expr>& extents) {
   Expr out = 1;
@@ -127,7 +128,7 @@ void Strips::choose_width(Strip* strip) {
   for (ValueId id : accesses) {
     std::vector<Expr> ignored;
     const int bytes = size_bytes(program_.tensor(node(id).name)->dtype);
-    if (last_walked(id) && vector_access(node(id), 16, &ignored))
+    if (last_walked(id) && vector_access(node(id), plan_.strips.vector_bytes / bytes, &ignored))
       narrowest = narrowest == 0 ? bytes : std::min(narrowest, bytes);
   }
   if (narrowest == 0) return;
@@ -169,6 +170,8 @@ void Strips::hold(const Strip& strip) {
   holding.vectors = plan_.strips.held_vectors;
   if (const auto bound = most(elements_in(strip.extents)))
     holding.vectors = static_cast<int>(std::max<int64_t>(1, (*bound + capacity - 1) / capacity));
+  const int registers =
+      std::min(kRegisterFile / (threads_ * std::max(plan_.ctas_per_sm, 1)) / 8 * 8, 255);
   int words = 0;
   for (const bool several : {true, false})
     for (const auto& [load, at] : levels) {
@@ -176,7 +179,7 @@ void Strips::hold(const Strip& strip) {
       if (several ? at.size() < 2 : !early) continue;
       const DType dtype = program_.tensor(node(load).name)->dtype;
       const RawRegisters raw = raw_registers(dtype, strip.width);
-      if (words + raw.count * holding.vectors > kMostHeldWords) continue;
+      if (words + raw.count * holding.vectors > registers - kOtherRegisters) continue;
       words += raw.count * holding.vectors;
       holding.raw[load] =
           declare_array(raw.type, hint_of(node(load)) + "_held", raw.count * holding.vectors);

@@ -142,9 +142,11 @@ void Strips::tile_node(const Node& n) {
       product(n);
       break;
     case Op::kReduce:
-      if (is_scalar(n) && !is_scalar(node(n.operands[0])))
+      // Along an axis of extent 1 it is the operand itself, where it is used.
+      if (node(n.operands[0]).shape[static_cast<size_t>(n.axis)].is_const(1)) break;
+      if (is_scalar(n))
         tile_scalar_reduce(n);
-      else if (!is_scalar(n))
+      else
         row_reduce(n);
       break;
     case Op::kScan:

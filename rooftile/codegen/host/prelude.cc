@@ -366,9 +366,10 @@ inline void* stream_of(void* handle, i32 device_id) {
 }
 
 inline bool aligned(const void* data, i64 bytes) { return (u64)data % (u64)bytes == 0; }
-// Of a dimension that is walked: the stride of an extent of 1 is never used.
+// Of a dimension that is walked: the stride of an extent of 1 is never used. The copy engine walks
+// forwards only.
 inline bool steps_aligned(i64 extent, i64 stride, i64 element, i64 bytes) {
-  return extent <= 1 || stride * element % bytes == 0;
+  return extent <= 1 || (stride > 0 && stride * element % bytes == 0);
 }
 inline u32 grid_extent(i64 blocks, bool& bad) {
   bad |= blocks < 0 || blocks > 0x7fffffff;

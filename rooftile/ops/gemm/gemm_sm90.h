@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rooftile/ops/op_def.h"
 
@@ -14,6 +15,10 @@ struct Sm90Gemm {
   int64_t batches = 1;
   DType operand = DType::kBf16, result = DType::kBf16;
   bool b_is_kn = false;  // b lies [K, N], not [N, K]
+  // What the program calls its operands, products and result; several right operands are several
+  // products of one left operand.
+  std::string left = "a", out = "d";
+  std::vector<std::string> right = {"b"}, products = {"mm"};
 };
 
 // The schedule of `blocked_product` and `store_with_epilogue` for this problem; nullopt if tensor

@@ -49,21 +49,22 @@ Result<char*> device_workspace(const Device& device, abi::Stream stream, int64_t
 TensorMapSpec map_spec(const GpuMap& map, const RtGpuCall& call, void* data) {
   TensorMapSpec spec;
   spec.address = reinterpret_cast<uint64_t>(data);
-  spec.rank = static_cast<uint32_t>(map.rank);
-  spec.swizzle = map.swizzle;
-  spec.l2 = map.l2;
+  TensorMapLayout& layout = spec.layout;
+  layout.rank = static_cast<uint32_t>(map.rank);
+  layout.swizzle = map.swizzle;
+  layout.l2 = map.l2;
   switch (map.dtype) {
     case DType::kBf16:
-      spec.type = abi::kMapBf16;
+      layout.type = abi::kMapBf16;
       break;
     case DType::kF16:
-      spec.type = abi::kMapF16;
+      layout.type = abi::kMapF16;
       break;
     case DType::kF32:
-      spec.type = abi::kMapF32;
+      layout.type = abi::kMapF32;
       break;
     default:
-      spec.type = abi::kMapU8;
+      layout.type = abi::kMapU8;
   }
   const int64_t* shape = call.shapes[map.tensor];
   const auto element = static_cast<int64_t>(size_bytes(map.dtype));
@@ -71,8 +72,8 @@ TensorMapSpec map_spec(const GpuMap& map, const RtGpuCall& call, void* data) {
     const auto from_inner = static_cast<size_t>(map.rank - 1 - axis);
     const auto at = static_cast<size_t>(axis);
     spec.sizes[from_inner] = static_cast<uint64_t>(shape[axis]);
-    spec.box[from_inner] = map.box[at];
-    spec.element_strides[from_inner] = 1;
+    layout.box[from_inner] = map.box[at];
+    layout.element_strides[from_inner] = 1;
     if (from_inner == 0) continue;
     // The stride of a dimension with one element is never used, but must be a legal one.
     const int64_t bytes = call.ints[map.stride[at]] * element;

@@ -208,6 +208,7 @@ TEST_F(GpuTest, DriverAgreesOnThePreconditionsOfTensorMaps) {
   all[9].layout.box[0] = 128;
   all[10].layout.box[0] = 36;
   all[11].layout.fill = abi::kFillNan;
+  const ContextGuard current(*gpu_);
   for (size_t i = 0; i < all.size(); ++i) {
     const TensorMapSpec& s = all[i];
     abi::TensorMap map;

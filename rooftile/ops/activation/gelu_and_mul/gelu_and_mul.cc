@@ -6,6 +6,7 @@
 // one, with the error function, and the tanh approximation. The latter is computed as gate *
 // sigmoid(2 y), which equals gate / 2 * (1 + tanh(y)) without its cancellation for negative gates.
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -69,10 +70,13 @@ OpDef gelu_and_mul() {
               "none: with the error function; tanh: the approximation (Gemma)")
       .source("Hendrycks and Gimpel 2016, arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202 (GeGLU)")
       .reference(gelu_and_mul_ref)
-      .kernel(
-          {.name = "rows",
-           .build = gelu_and_mul_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel({.name = "rows",
+               .build = gelu_and_mul_rows,
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"), 2);
+                     return row_schedule();
+                   }})
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("H"));
         double each = call.config.flag("approximate") == kTanh ? 11 : 6;

@@ -5,6 +5,7 @@
 // one another: which of two tokens with the same slot stays is not defined.
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -29,7 +30,8 @@ void append_tokens(dsl::Kernel& k, const Config&) {
 }
 
 // A token is a few kilobytes: hand out enough of them to be worth a thread's while.
-Schedule append_schedule(const Config&, const Env&, const TargetInfo&) {
+Schedule append_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90_streamed(dims.at("Hkv") * dims.at("D"), config.dtype("k_new"), 256);
   Schedule s;
   s.name = "tokens";
   s.grain = 16;

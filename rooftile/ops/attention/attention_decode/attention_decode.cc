@@ -11,6 +11,7 @@
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -151,11 +152,32 @@ bool sm90_takes(const Config& config, const Env& dims) {
 constexpr int64_t kTilesPerThread = 4;
 constexpr int64_t kWidestGang = 8;
 
+Schedule gpu_schedule(const Config& config, const Env& dims) {
+  Schedule by_fma = sm90_fma_attention(1, dims.at("D"));
+  by_fma.tile.erase("BM");
+  by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+  if (!sm90_takes(config, dims)) return by_fma;
+  Schedule s = sm90_decode(dims);
+  s.otherwise = {by_fma};
+  return s;
+}
+
+Schedule cpu_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  Schedule s;
+  s.name = "single";
+  s.tile = {{"BN", 128}};
+  s.dynamic = true;  // lengths differ
+  if (config.flag("kv_layout") == kPaged) s.keep = {"page", "slot"};
+  // Keys and values are read once: multiplied where they lie, in whole tiles.
+  if (target.amx_bf16 && config.dtype("q") == DType::kBf16 && dims.at("D") % 32 == 0)
+    s.operand = {{"k", OperandForm::kDirect}, {"v", OperandForm::kDirect}};
+  return s;
+}
+
 // A cache keeps the heads of a token side by side, so on a CPU they advance through it together, a
 // block of tokens that stays in L2 at a time: that reads memory in order. `sequences` (or splits of
 // them) are shared out among the threads; a gang is no wider than leaves enough tiles for them.
 void gang_heads(Schedule* s, int64_t sequences, const Env& dims, const TargetInfo& target) {
-  if (target.gpu) return;
   const int64_t heads = dims.at("Hkv");
   const int64_t widest = sequences * heads / (kTilesPerThread * target.threads);
   const int64_t width = std::min({widest, heads, kWidestGang});
@@ -164,41 +186,33 @@ void gang_heads(Schedule* s, int64_t sequences, const Env& dims, const TargetInf
   s->tile["BN"] = 64;
 }
 
-Schedule common_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  if (target.gpu && sm90_takes(config, dims)) return sm90_decode(dims);
-  Schedule s;
-  s.tile = {{"BN", 128}};
-  s.dynamic = true;  // lengths differ
-  if (target.gpu) return s;
-  if (config.flag("kv_layout") == kPaged) s.keep = {"page", "slot"};
-  // Keys and values are read once: multiplied where they lie, in whole tiles.
-  if (target.amx_bf16 && config.dtype("q") == DType::kBf16 && dims.at("D") % 32 == 0)
-    s.operand = {{"k", OperandForm::kDirect}, {"v", OperandForm::kDirect}};
-  return s;
-}
-
 Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  Schedule s = common_schedule(config, dims, target);
-  if (s.name.empty()) s.name = "single";
+  if (target.gpu) return gpu_schedule(config, dims);
+  Schedule s = cpu_schedule(config, dims, target);
   gang_heads(&s, dims.at("B"), dims, target);
   return s;
 }
 
-// Enough tiles for every thread, as long as a split keeps two blocks of keys.
-Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  Schedule s = common_schedule(config, dims, target);
-  s.name = "split";
+// Enough tiles for every thread, or two for every multiprocessor, as long as a split keeps two
+// blocks of keys.
+int64_t num_splits(const Config& config, const Env& dims, const TargetInfo& target, int64_t BN) {
   const int64_t together = target.gpu ? 1 : kWidestGang;
   const int64_t gangs = (dims.at("Hkv") + together - 1) / together;
   const int64_t tiles = std::max<int64_t>(dims.at("B") * gangs, 1);
-  // A GPU runs two tiles a multiprocessor at once.
   const int64_t workers =
       target.gpu ? 2 * target.multiprocessors : kTilesPerThread * target.threads;
   const int64_t wanted = (workers + tiles - 1) / tiles;
-  const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
-  const int64_t splits = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+  const int64_t most = capacity(config, dims) / (2 * BN);
+  return std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+}
+
+Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  Schedule s = target.gpu ? gpu_schedule(config, dims) : cpu_schedule(config, dims, target);
+  s.name = "split";
+  const int64_t splits = num_splits(config, dims, target, s.tile["BN"]);
   s.tile["SPLITS"] = splits;
-  gang_heads(&s, dims.at("B") * splits, dims, target);
+  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = splits;
+  if (!target.gpu) gang_heads(&s, dims.at("B") * splits, dims, target);
   return s;
 }
 
@@ -300,6 +314,7 @@ B=32 P=8192 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
 B=1 P=1 S=16384 Hq=32 Hkv=8 D=128 : llm
 B=16 P=16 S=4096 Hq=14 Hkv=2 D=64 scale=0.125 : llm
 B=1 P=1 S=131072 Hq=32 Hkv=8 D=128 : full
+B=64 P=64 S=4096 Hq=32 Hkv=8 D=128 : large
 )");
   return op;
 }

@@ -14,6 +14,7 @@
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_program.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -176,7 +177,14 @@ bool sm90_takes(const Config& config, const Env& dims) {
 }
 
 Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  if (target.gpu && sm90_takes(config, dims)) return sm90_prefill(dims);
+  if (target.gpu) {
+    Schedule by_fma = sm90_fma_attention(dims.at("Tq"), dims.at("D"));
+    by_fma.gpu.dims = {{"D", dims.at("D")}};
+    if (!sm90_takes(config, dims)) return by_fma;
+    Schedule s = sm90_prefill(dims);
+    s.otherwise = {by_fma};
+    return s;
+  }
   Schedule s;
   s.name = "prefill";
   // Measured with AMX at 2048 queries, D = 128: 128 x 128 gives 0.73 TFLOP/s, 256 x 256 0.92. Deep
@@ -309,6 +317,8 @@ Tq=512 Tk=512 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=512 Tk=512 Hq=14 Hkv=2 D=64 causal=1 scale=0.125 : llm
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
+Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 : large
+Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 causal=1 : large
 )");
   return op;
 }

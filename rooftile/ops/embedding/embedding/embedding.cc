@@ -7,6 +7,7 @@
 #include <random>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -59,10 +60,13 @@ OpDef embedding() {
                    "an id is a row of the table")
       .source("definition")
       .reference(embedding_ref)
-      .kernel(
-          {.name = "rows",
-           .build = embedding_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel({.name = "rows",
+               .build = embedding_rows,
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("table"));
+                     return row_schedule();
+                   }})
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("T")),
                columns = static_cast<double>(call.dim("H"));

@@ -8,7 +8,9 @@
 #include "rooftile/ops/gemm/gated_mlp/gated_mlp_ref.h"
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
+#include "rooftile/ops/gemm/gemm_sm90.h"
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 namespace {
@@ -39,13 +41,31 @@ void gated_mlp_tiles(Kernel& k, const Config& config) {
 
 const std::vector<std::string> kWeights = {"w_gate", "w_up"};
 
+Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
+  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("I"), 2);
+  std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
+                                                             .columns = dims.at("I"),
+                                                             .operand = config.dtype("x"),
+                                                             .result = config.dtype("out"),
+                                                             .left = "x",
+                                                             .out = "out",
+                                                             .right = kWeights,
+                                                             .products = {"mm_gate", "mm_up"}},
+                                                            target);
+  if (!tensor_cores) return by_fma;
+  tensor_cores->otherwise = {by_fma};
+  return *tensor_cores;
+}
+
 Schedule small_m(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90(config, dims, target);
   return small_m_schedule(dims, dims.at("I"), config.dtype("x"), config.flag("packed_b") != 0,
                           kWeights, target);
 }
 
 // Two sums a block: half the width of a plain product keeps them in the same cache.
 Schedule large_m(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90(config, dims, target);
   Schedule s = large_m_schedule(dims, dims.at("I"), config.dtype("x"), config.flag("packed_b") != 0,
                                 kWeights, target);
   s.tile["BN"] = std::max<int64_t>(s.tile["BN"] / 2 / 32 * 32, 32);
@@ -142,7 +162,7 @@ OpDef gated_mlp() {
            .doc = "weights of the gate, which the activation acts on"})
       .in({.name = "w_up", .shape = {I, K}, .same_dtype_as = "x", .doc = "weights of the factor"})
       .choice("activation", {"silu", "gelu", "gelu_tanh"}, "gating function")
-      .flag("packed_b", false, "both weights were packed beforehand for this machine")
+      .cpu_flag("packed_b", false, "both weights were packed beforehand for this machine")
       .source("Shazeer 2020, GLU Variants Improve Transformer, arXiv:2002.05202")
       .reference(gated_mlp_ref)
       .replaces({"gemm", "silu_and_mul"}, unfused)

@@ -7,6 +7,7 @@
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
 #include "rooftile/ops/gemm/gemm_sm90.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -31,7 +32,10 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
                                                              .result = config.dtype("d"),
                                                              .b_is_kn = config.flag("layout") == 1},
                                                             target);
-  return tensor_cores.value_or(Schedule{});
+  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
+  if (!tensor_cores) return by_fma;
+  tensor_cores->otherwise = {by_fma};
+  return *tensor_cores;
 }
 
 Schedule small_m(const Config& config, const Env& dims, const TargetInfo& target) {
@@ -51,7 +55,8 @@ Schedule large_m(const Config& config, const Env& dims, const TargetInfo& target
 OpDef gemm() {
   OpDef op("gemm", "gemm", "matrix product with bias, activation and residual");
   declare_gemm(op, {});
-  op.flag("packed_b", false, "b was packed beforehand for this machine (weights used many times)")
+  op.cpu_flag("packed_b", false,
+              "b was packed beforehand for this machine (weights used many times)")
       .source(
           "PyTorch Linear with a cuBLASLt-style epilogue; order: scale, bias, activation, "
           "residual, cast")
@@ -137,6 +142,10 @@ M=512 N=14336 K=4096 packed_b=1 : full
 M=2048 N=2048 K=2048 : full
 M=1000 N=1000 K=1000 dtype=f32 layout=nn : full
 M=655360 N=10 K=10 bias=1 dtype=f32 : full
+M=4096 N=4096 K=4096 : large
+M=8192 N=8192 K=8192 : large
+M=8192 N=8192 K=8192 dtype=f16 : large
+M=8192 N=8192 K=8192 a=i8 d=i32 : large
 )");
   return op;
 }

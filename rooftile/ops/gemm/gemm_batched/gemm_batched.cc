@@ -5,6 +5,8 @@
 // stride is 0.
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
+#include "rooftile/ops/gemm/gemm_sm90.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -25,7 +27,22 @@ void gemm_batched_tiles(dsl::Kernel& k, const Config& config) {
 
 // Products of a batch are shared among the threads, so each may be one block wide. B is packed
 // where it is used: there is no phase before that could know which products share it.
+Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
+  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
+  std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
+                                                             .columns = dims.at("N"),
+                                                             .batches = dims.at("B"),
+                                                             .operand = config.dtype("a"),
+                                                             .result = config.dtype("d"),
+                                                             .b_is_kn = config.flag("layout") == 1},
+                                                            target);
+  if (!tensor_cores) return by_fma;
+  tensor_cores->otherwise = {by_fma};
+  return *tensor_cores;
+}
+
 Schedule batched_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return sm90(config, dims, target);
   const DType dtype = config.dtype("a");
   Schedule s = is_small_m(dims) ? small_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target)
                                 : large_m_schedule(dims, dims.at("N"), dtype, false, {"b"}, target);

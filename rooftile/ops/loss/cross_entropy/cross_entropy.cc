@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -112,6 +113,18 @@ Tolerance cross_entropy_tolerance(const RefCall& call) {
           "times the spread"};
 }
 
+// A block is held between its two passes: its maximum, then its sums.
+Schedule sm90_blocks(const Config& config, const Env& dims) {
+  const DType dtype = config.dtype("logits");
+  Schedule schedule = sm90_rows(std::min(dims.at("V"), kBlock), dtype);
+  schedule.tile["BV"] = kBlock;
+  const int64_t vectors = kBlock * size_bytes(dtype) / 16;
+  schedule.gpu.strips.held_vectors =
+      static_cast<int>((vectors + schedule.gpu.strips.threads - 1) / schedule.gpu.strips.threads);
+  if (schedule.gpu.strips.held_vectors > 4) schedule.gpu.strips.held_vectors = 0;
+  return schedule;
+}
+
 }  // namespace
 
 OpDef cross_entropy() {
@@ -168,7 +181,8 @@ OpDef cross_entropy() {
       .kernel({.name = "rows",
                .build = cross_entropy_rows,
                .schedule =
-                   [](const Config&, const Env&, const TargetInfo&) {
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_blocks(config, dims);
                      Schedule schedule = row_schedule();
                      schedule.tile["BV"] =
                          kBlock;  // read twice a block: 16 KB of f32 stay in the first cache

@@ -6,6 +6,7 @@
 // what was normalised here.
 #include "rooftile/ops/norm/rms_norm/rms_norm.h"
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -77,8 +78,11 @@ OpDef add_rms_norm() {
       .replaces({"add", "rms_norm"}, add_then_rms_norm)
       .kernel({.name = "rows",
                .build = add_rms_norm_rows,
-               .schedule = [](const Config&, const Env&,
-                              const TargetInfo&) { return row_schedule({"h"}); }})
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"), 2);
+                     return row_schedule({"h"});
+                   }})
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("T")),
                columns = static_cast<double>(call.dim("H"));

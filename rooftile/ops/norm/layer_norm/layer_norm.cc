@@ -7,6 +7,7 @@
 // deviation, pytorch#51102). Rows that hold a value above 1e15 are worked on in units of 2^80:
 // squares stay in f32's range (pytorch#178123).
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -102,10 +103,13 @@ OpDef layer_norm() {
       .source(
           "Ba, Kiros and Hinton 2016, arXiv:1607.06450; biased variance as in torch.nn.LayerNorm")
       .reference(layer_norm_ref)
-      .kernel(
-          {.name = "rows",
-           .build = layer_norm_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel({.name = "rows",
+               .build = layer_norm_rows,
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"));
+                     return row_schedule();
+                   }})
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("T")),
                columns = static_cast<double>(call.dim("H"));

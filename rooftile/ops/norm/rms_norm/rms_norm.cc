@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -80,10 +81,13 @@ OpDef rms_norm() {
       .source(
           "Zhang and Sennrich 2019, arXiv:1910.07467, equation 4; eps inside the root as in Llama")
       .reference(rms_norm_ref)
-      .kernel(
-          {.name = "rows",
-           .build = rms_norm_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel({.name = "rows",
+               .build = rms_norm_rows,
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"));
+                     return row_schedule();
+                   }})
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("T")),
                columns = static_cast<double>(call.dim("H"));
@@ -116,6 +120,7 @@ OpDef rms_norm() {
         T=16384 H=128 weight_plus_one=1 : llm
         T=257 H=1031 : full
         T=1000 H=5120 dtype=f16 : full
+        T=16384 H=8192 : large
       )");
 }
 

@@ -6,6 +6,7 @@
 // Pairs are (i, i + R/2) (NeoX, Llama in Hugging Face) or (2i, 2i + 1) (interleaved, GPT-J).
 // Rotating back is rotating with the sines negated.
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -104,7 +105,10 @@ OpDef rope() {
       .kernel({.name = "tokens",
                .build = rope_tokens,
                .schedule =
-                   [](const Config& config, const Env&, const TargetInfo&) {
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu)
+                       return sm90_streamed(dims.at("Hq") * dims.at("R") / 2, config.dtype("q"),
+                                            256);
                      // Both results before either store: the second reads what the first
                      // overwrites.
                      std::vector<std::string> keep = {"q_rotated_a", "q_rotated_b"};

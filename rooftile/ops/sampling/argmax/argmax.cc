@@ -3,6 +3,7 @@
 // sign, is larger than every number, as in torch.argmax, so that the result is always a position of
 // the row.
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -33,10 +34,13 @@ OpDef argmax() {
       .limit("V", (int64_t{1} << 31) - 1)
       .source("definition; order as in torch.argmax")
       .reference(argmax_ref)
-      .kernel(
-          {.name = "rows",
-           .build = argmax_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); }})
+      .kernel({.name = "rows",
+               .build = argmax_rows,
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_streamed(dims.at("V"), config.dtype("x"));
+                     return row_schedule();
+                   }})
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("T")),
                columns = static_cast<double>(call.dim("V"));

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -203,8 +204,11 @@ OpDef sample() {
       .reference(sample_ref)
       .kernel({.name = "rows",
                .build = sample_rows,
-               .schedule = [](const Config&, const Env&,
-                              const TargetInfo&) { return row_schedule({"e"}); }})
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_streamed(dims.at("V"), config.dtype("logits"));
+                     return row_schedule({"e"});
+                   }})
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("B")),
                columns = static_cast<double>(call.dim("V"));

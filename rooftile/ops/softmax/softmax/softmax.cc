@@ -5,6 +5,7 @@
 // (pytorch#38839). A row that is all -inf, or holds +inf or NaN, gives NaN, as plain softmax does;
 // masked attention has its own definition.
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -74,8 +75,11 @@ OpDef softmax() {
       .reference(softmax_ref)
       .kernel({.name = "rows",
                .build = softmax_rows,
-               .schedule = [](const Config&, const Env&,
-                              const TargetInfo&) { return row_schedule({"e"}); }})
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo& target) {
+                     if (target.gpu) return sm90_rows(dims.at("V"), config.dtype("x"));
+                     return row_schedule({"e"});
+                   }})
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("V"));
         return Cost{.flops = 6 * elements, .bytes = bytes_of(call, "x", 2 * elements)};

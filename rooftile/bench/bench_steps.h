@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What benchmarks on a processor and on a GPU have in common.
+#pragma once
+
+#include <string>
+
+#include "rooftile/bench/bench.h"
+#include "rooftile/check/judge.h"
+#include "rooftile/compile/kernel.h"
+
+namespace rooftile::bench {
+
+// The kernel of that name, or the first that applies.
+Result<const KernelDef*> choose_kernel(const OpDef& op, const RefCall& call,
+                                       const std::string& wanted);
+Diag no_kernel(const OpDef& op, const std::string& wanted);
+
+// The source of what is timed.
+Result<KernelSource> generate_for(const OpDef& op, const KernelDef& kernel, const RefCall& call,
+                                  const TargetInfo& target, const BenchOptions& options);
+
+// Names, sizes and cost of the case; seed and time.
+void describe(const OpDef& op, const Case& test_case, const RefCall& call,
+              const BenchOptions& options, BenchLine& line);
+void describe(const CompiledKernel& kernel, BenchLine& line);
+
+// The compiled code that is timed, against the float64 reference, on the sizes that are timed or on
+// smaller ones for which it applies and the reference is quick.
+Status check_against_reference(const OpDef& op, const KernelDef& kernel,
+                               const CompiledKernel& compiled, const RefCall& call,
+                               const check::Implementation& run, const BenchOptions& options,
+                               BenchLine& line);
+
+// At full size, where the float64 check was made on a smaller one: two implementations that share
+// nothing agree. `theirs` and `ours` by output; `call` has the inputs.
+void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
+                        const std::map<std::string, NdArray>& theirs,
+                        const std::map<std::string, NdArray>& ours, BenchLine& line);
+
+// The kernel's time, and those of peers behind it.
+void record(const Race& race, const std::vector<PeerTime>& peers, bool peers_only, BenchLine& line);
+
+// Rates and the fraction of the roofline. `written_bytes` of the case's are stores.
+void rate(const Ceilings& ceilings, DType dtype, double written_bytes, BenchLine& line);
+
+int64_t tensor_bytes(const OpDef& op, const check::Arguments& set, bool outputs);
+
+}  // namespace rooftile::bench

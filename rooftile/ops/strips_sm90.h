@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules for Hopper that use no tensor cores: rows, and products by FMA where the tensor cores
+// do not take the types or sizes.
+#pragma once
+
+#include <cstdint>
+
+#include "rooftile/base/dtype.h"
+#include "rooftile/compile/schedule.h"
+#include "rooftile/compile/target.h"
+
+namespace rooftile::ops {
+
+// One row of `columns` elements a CTA, in registers from load to store where it fits. `streams`:
+// tensors of that size which the kernel reads more than once.
+Schedule sm90_rows(int64_t columns, DType dtype, int streams = 1);
+
+// Rows that are read pass by pass, from memory or the caches.
+Schedule sm90_streamed(int64_t columns, DType dtype, int most_threads = 1024);
+
+// Products by FMA on tiles of `BM` x `BN` x `BK` for a result of this size. `sums`: results that
+// one CTA accumulates side by side.
+Schedule sm90_fma_product(int64_t rows, int64_t columns, int sums = 1);
+
+// Attention by FMA: blocks of keys (BN) and, for prefill, of queries (BM), for heads of `depth`.
+Schedule sm90_fma_attention(int64_t queries, int64_t depth);
+
+}  // namespace rooftile::ops
