@@ -69,6 +69,7 @@ std::string Schedule::str() const {
   field("recompute", text_of(recompute), !recompute.empty());
   number("fuse", fuse, defaults.fuse);
   number("nontemporal_bytes", nontemporal_bytes, defaults.nontemporal_bytes);
+  field("gang", text_of(gang), !gang.empty());
   number("grain", grain, defaults.grain);
   number("dynamic", dynamic, defaults.dynamic);
   number("prefetch_rows", prefetch_rows, defaults.prefetch_rows);

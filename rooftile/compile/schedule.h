@@ -26,7 +26,7 @@ enum class MmaMechanism : uint8_t {
 // How an operand of a product gets into the form that the mechanism wants.
 enum class OperandForm : uint8_t {
   kPack,       // copied (A) or packed (B) into scratch where it is used
-  kDirect,     // used as it lies in memory
+  kDirect,     // used as it lies in memory (right operands, where the unit can: AMX bf16)
   kPrepacked,  // the caller passes it packed (rooftile/runtime/cpu/pack.h)
   kAhead,      // packed once for the whole tensor, in a phase before
 };
@@ -43,6 +43,10 @@ struct Schedule {
   bool fuse = true;
   // outputs from this size on bypass the caches (0: never)
   int64_t nontemporal_bytes = int64_t{4} << 20;
+  // A parallel dimension whose neighbours advance together, so many at a time: each iteration of
+  // their serial loop is run for all of them before the next begins. What they read side by side
+  // in memory is then read in order.
+  std::map<std::string, int64_t> gang;
   int64_t grain = 1;  // indices of the parallel space handed out at once
   // parallel indices handed out one by one, first come first served
   bool dynamic = false;
@@ -50,7 +54,8 @@ struct Schedule {
   int prefetch_bytes = 4096;  // streamed operands of small products: distance
   int threads = 0;            // 0: all
 
-  // Target sm90: everything above but name and tile is the CPU's, the rest is here.
+  // Target sm90: everything above but name and tile is the CPU's and not looked at, the rest is
+  // here.
   gpu::Plan gpu;
   // GPU: schedules for calls whose alignment this one does not admit, tried in order
   std::vector<Schedule> otherwise;

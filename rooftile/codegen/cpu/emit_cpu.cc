@@ -40,13 +40,8 @@ Status Emitter::place_packed_args() {
     }
     if (form == OperandForm::kPack) continue;
     if (form == OperandForm::kDirect) {
-      diag.code = ErrorCode::kPlacement;
-      diag.message = "an operand form that the CPU path does not have";
-      diag.argument = label;
-      diag.found = "kDirect";
-      diag.expected = "kPack, kAhead or kPrepacked";
-      diag.fix = "use kPack: the copy lands in the L2 cache";
-      return diag;
+      RT_RETURN_IF_ERROR(check_direct(*load));
+      continue;
     }
     bool placed = false;
     for (const Node& mma : program_.nodes) {
@@ -99,12 +94,13 @@ std::string Emitter::buffer_pitch(int buffer) const {
 // lay_out(n): byte offsets of every buffer inside a thread's scratch, and the sizes of the parts of
 // the workspace.
 std::string Emitter::layout_text() {
-  std::string s = "struct Layout {\n  i64 shared, thread;\n";
+  std::string s = "struct Layout {\n  i64 shared, thread, member, at_members;\n";
   Writer w;
   std::string body;
   auto size_line = [&](const std::string& field, const std::string& bytes, const char* part) {
     body += "  lay." + field + " = " + part + ";\n  " + part + " += up64(" + bytes + ") + 64;\n";
   };
+  auto part = [&](const std::string& name) { return of_member_.count(name) ? "member" : "thread"; };
   for (const ir::TensorParam& tensor : program_.tensors) {
     if (tensor.role != ir::Role::kWorkspace) continue;
     std::string bytes = std::to_string(size_bytes(tensor.dtype)) + "l";
@@ -152,7 +148,7 @@ std::string Emitter::layout_text() {
       }
       elements += " + 128";
     }
-    size_line("at_" + b.name, "(" + elements + ") * " + std::to_string(es), "thread");
+    size_line("at_" + b.name, "(" + elements + ") * " + std::to_string(es), part(b.name));
   }
   std::set<std::string> free;
   for (const Node& node : program_.nodes) {
@@ -166,11 +162,11 @@ std::string Emitter::layout_text() {
     if (pack.is_a) {
       body += "  lay." + pack.name + "_pitch = (" + k + " + 15) / 16 * 64 + 64;\n";
       size_line("at_" + pack.name, "(" + r + " + 31) / 32 * 32 * lay." + pack.name + "_pitch",
-                "thread");
+                part(pack.name));
     } else {
       body += "  lay." + pack.name + "_panel = (" + k + " + 15) / 16 * 16 * 32 + 16;\n";
       size_line("at_" + pack.name, "(" + r + " + 31) / 32 * lay." + pack.name + "_panel * 4",
-                "thread");
+                part(pack.name));
     }
   }
   s += "};\nAI i64 up64(i64 x) { return (x + 63) / 64 * 64; }\n";
@@ -178,8 +174,12 @@ std::string Emitter::layout_text() {
   for (size_t i = 0; i < args_.num_dims + args_.num_int_attrs; ++i)
     s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" +
          c_symbol(args_.ints[i]) + ";\n";
-  s += "  Layout lay = {};\n  i64 shared = 0, thread = 0;\n" + body +
-       "  lay.shared = shared;\n  lay.thread = thread;\n  return lay;\n}\n";
+  s += "  Layout lay = {};\n  i64 shared = 0, thread = 0, member = 0;\n" + body;
+  int64_t width = 0;
+  for (const auto& [var, members] : schedule_.gang) width = std::max(width, members);
+  s += "  lay.at_members = thread;\n  thread += " + std::to_string(width) +
+       " * member;\n  lay.shared = shared;\n  lay.thread = thread;\n  lay.member = member;\n"
+       "  return lay;\n}\n";
   return s;
 }
 
@@ -261,16 +261,7 @@ Result<CpuKernelText> Emitter::run() {
   RT_RETURN_IF_ERROR(emit_block(program_.body, -1));
   std::string body = w_.take();
 
-  std::string scratch, leave;
-  for (const Buffer& b : plan_.buffers())
-    scratch += "      " + memory_type(b.dtype) + "* const " + b.name + " = (" +
-               memory_type(b.dtype) + "*)(scratch + lay.at_" + b.name + ");\n      (void)" +
-               b.name + ";\n";
-  for (const auto& [key, pack] : packs_) {
-    const std::string type = pack.is_a ? "char" : "i32";
-    scratch += "      " + type + "* const " + pack.name + " = (" + type + "*)(scratch + lay.at_" +
-               pack.name + ");\n      (void)" + pack.name + ";\n";
-  }
+  std::string scratch = buffer_declarations(false), leave;
   bool amx = false;
   for (MmaUnit unit : units_) amx |= unit_info(unit).amx;
   if (amx) {
@@ -279,6 +270,7 @@ Result<CpuKernelText> Emitter::run() {
   }
   if (uses_nt_) leave += "      fence_nt();\n";
   replace_line(&body, "@SCRATCH@", scratch);
+  replace_line(&body, "@MEMBER@", buffer_declarations(true));
   replace_line(&body, "@LEAVE@", leave);
 
   CpuKernelText out;
@@ -287,6 +279,7 @@ Result<CpuKernelText> Emitter::run() {
   if (!units_.empty() || !packs_.empty()) out.text += packing_text();
   if (amx) out.text += amx_setup_text();
   for (MmaUnit unit : units_) out.text += mma_text(unit, target_, schedule_.prefetch_bytes);
+  if (uses_direct_) out.text += mma_direct_text();
   out.text += layout_text() + entry_text(body);
   out.scheduled = "schedule " + schedule_.str() + "\n" + plan_.str();
   for (const auto& [key, pack] : packs_)

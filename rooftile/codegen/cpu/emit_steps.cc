@@ -36,7 +36,11 @@ bool is_multiple(const ir::Program& program, const Expr& e, int64_t q) {
 }  // namespace
 
 Status Emitter::emit_block(const ir::Block& block, ValueId region) {
-  for (const Step& step : plan_.steps(block, region)) {
+  return emit_steps(plan_.steps(block, region));
+}
+
+Status Emitter::emit_steps(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
     switch (step.kind) {
       case Step::kGroup:
         RT_RETURN_IF_ERROR(emit_group(step.group));
@@ -128,8 +132,11 @@ Status Emitter::emit_tiles(const Node& node) {
   memo_.emplace_back();
   std::string total = "1l";
   std::vector<std::string> extents;
-  for (const Expr& extent : node.extents) {
-    extents.push_back(w_.let(extent));
+  const Gang* gang = plan_.gang(node.id);
+  for (size_t d = 0; d < node.extents.size(); ++d) {
+    const bool ganged = gang && node.vars[d] == gang->var;
+    extents.push_back(
+        w_.let(ganged ? ceil_div(node.extents[d], Expr(gang->width)) : node.extents[d]));
     total += " * imax(" + extents.back() + ", 0)";
   }
   w_.line("const i64 total = " + total + ";");
@@ -146,7 +153,8 @@ Status Emitter::emit_tiles(const Node& node) {
   memo_.emplace_back();
   std::string rest = "tile";
   for (size_t d = node.vars.size(); d-- > 0;) {
-    const std::string var = c_symbol(node.vars[d]);
+    const bool ganged = gang && node.vars[d] == gang->var;
+    const std::string var = ganged ? "gang" : c_symbol(node.vars[d]);
     if (d == 0) {
       w_.line("const i64 " + var + " = " + rest + ";");
     } else {
@@ -154,9 +162,15 @@ Status Emitter::emit_tiles(const Node& node) {
       rest = "(" + rest + " / " + extents[d] + ")";
     }
     w_.line("(void)" + var + ";");
+    if (ganged) {
+      const std::string width = std::to_string(gang->width);
+      w_.line("const i64 first_member = gang * " + width + ";");
+      w_.line("const i64 members = imin(" + width + ", " + w_.let(node.extents[d]) +
+              " - first_member);");
+    }
   }
-  tile_var_ = node.vars.empty() ? "" : c_symbol(node.vars.back());
-  RT_RETURN_IF_ERROR(emit_block(node.block, node.id));
+  tile_var_ = node.vars.empty() || gang ? "" : c_symbol(node.vars.back());
+  RT_RETURN_IF_ERROR(gang ? emit_gang(node, *gang) : emit_block(node.block, node.id));
   memo_.pop_back();
   w_.close();
   w_.line("@LEAVE@");
@@ -164,6 +178,21 @@ Status Emitter::emit_tiles(const Node& node) {
   memo_.pop_back();
   w_.close();
   return {};
+}
+
+// Carried tiles that the first product starts from zero are zero when there is no iteration.
+void Emitter::emit_zero_results(const Node& node) {
+  const LoopPlan& loop = plan_.loop(node.id);
+  const std::string begin = w_.let(node.begin), end = w_.let(node.end);
+  for (size_t k = 0; k < node.operands.size(); ++k) {
+    if (!loop.skip_init[k] || program_.node(node.operands[k]).op == Op::kResult) continue;
+    const Node& init = program_.node(node.operands[k]);
+    const Buffer& buffer = plan_.buffers()[static_cast<size_t>(loop.buffers[k])];
+    w_.line("if (!(" + begin + " < " + end + ")) for (i64 r = 0; r < " + w_.expr(init.shape[0]) +
+            "; r++) __builtin_memset(" + buffer.name + " + r * " + buffer_pitch(loop.buffers[k]) +
+            ", 0, (unsigned long)(" + w_.expr(init.shape[1]) + ") * sizeof(*" + buffer.name +
+            "));");
+  }
 }
 
 Status Emitter::emit_loop(const Node& node) {
@@ -184,16 +213,7 @@ Status Emitter::emit_loop(const Node& node) {
       variables_[other.id] = carried[static_cast<size_t>(other.axis)];
   }
   const std::string begin = w_.let(node.begin), end = w_.let(node.end), step = w_.let(node.step);
-  for (size_t k = 0; k < node.operands.size(); ++k) {
-    if (!loop.skip_init[k] || program_.node(node.operands[k]).op == Op::kResult) continue;
-    // The first product starts from zero; without one, zero is the result.
-    const Node& init = program_.node(node.operands[k]);
-    const Buffer& buffer = plan_.buffers()[static_cast<size_t>(loop.buffers[k])];
-    w_.line("if (!(" + begin + " < " + end + ")) for (i64 r = 0; r < " + w_.expr(init.shape[0]) +
-            "; r++) __builtin_memset(" + buffer.name + " + r * " + buffer_pitch(loop.buffers[k]) +
-            ", 0, (unsigned long)(" + w_.expr(init.shape[1]) + ") * sizeof(*" + buffer.name +
-            "));");
-  }
+  emit_zero_results(node);
   const std::string var = c_symbol(node.name);
   w_.open("for (i64 " + var + " = " + begin + "; " + var + " < " + end + "; " + var +
           " += " + step + ")");
@@ -247,9 +267,16 @@ Status Emitter::emit_prepare(ValueId load) {
     if (product.a != load && product.b != load) continue;
     auto unit = unit_of(mma);
     if (!unit.ok()) return unit.status();
-    if (product.a == load && done.insert(pack_key(load, true, product.a_transposed, *unit)).second)
+    // Beside a right operand [N, K] in memory the left one is packed as if it were on the right.
+    const bool swapped = is_direct(program_.node(product.b)) && product.b_transposed;
+    if (product.a == load && swapped &&
+        done.insert(pack_key(load, false, !product.a_transposed, *unit)).second)
+      RT_RETURN_IF_ERROR(emit_pack_b(load, !product.a_transposed, *unit));
+    if (product.a == load && !swapped &&
+        done.insert(pack_key(load, true, product.a_transposed, *unit)).second)
       RT_RETURN_IF_ERROR(emit_pack_a(load, product.a_transposed, *unit));
     if (product.b == load && !packed_args_.count(program_.node(load).name) &&
+        !is_direct(program_.node(load)) &&
         done.insert(pack_key(load, false, product.b_transposed, *unit)).second)
       RT_RETURN_IF_ERROR(emit_pack_b(load, product.b_transposed, *unit));
   }
@@ -290,37 +317,19 @@ Status Emitter::emit_pack_a(ValueId load, bool transposed, MmaUnit unit) {
 // While row `row` of a streamed operand is packed, row `row` of the loop's next block is asked for:
 // the same address with the loop variable one step on.
 Status Emitter::emit_fetch_next(const Node& load, const std::string& row) {
-  ValueId region = -1;
-  for (const Node& node : program_.nodes)
-    if (node.op == Op::kLoop)
-      for (ValueId id : node.block.nodes)
-        if (id == load.id) region = node.id;
-  if (region < 0 || schedule_.prefetch_bytes <= 0) return {};
-  const Node& loop = program_.node(region);
-  const std::string var = c_symbol(loop.name), next = w_.fresh("next");
-  w_.line("const i64 " + next + " = " + var + " + " + w_.let(loop.step) + ";");
-  const std::string end = w_.let(loop.end);
-  w_.open("if (" + next + " < " + end + ")");
-  w_.line("const i64 " + var + " = " + next + ";");
-  const size_t names = w_.hide_names(), memo_from = memo_from_;
-  w_.open("");
-  memo_from_ = memo_.size();
-  memo_.emplace_back();
-  w_.line("(void)" + var + ";");
-  w_.open("if (" + row + " < " + w_.let(load.shape[0]) + ")");
-  memo_.emplace_back();
-  auto where = row_address(load, {{row, false}, {"0l", true}});
-  if (where.ok() && where->lane_offsets.empty())
-    w_.line("prefetch_row(" + where->pointer + ", (" + w_.let(load.shape[1]) + ") * " +
-            std::to_string(size_bytes(load.dtype)) + ");");
-  memo_.pop_back();
-  w_.close();
-  memo_.pop_back();
-  memo_from_ = memo_from;
-  w_.close();
-  w_.show_names(names);
-  w_.close();
-  return where.status();
+  const Node* loop = loop_around(load);
+  if (!loop || schedule_.prefetch_bytes <= 0) return {};
+  return in_next_iteration(*loop, [&]() -> Status {
+    w_.open("if (" + row + " < " + w_.let(load.shape[0]) + ")");
+    memo_.emplace_back();
+    auto where = row_address(load, {{row, false}, {"0l", true}});
+    if (where.ok() && where->lane_offsets.empty())
+      w_.line("prefetch_row(" + where->pointer + ", (" + w_.let(load.shape[1]) + ") * " +
+              std::to_string(size_bytes(load.dtype)) + ");");
+    memo_.pop_back();
+    w_.close();
+    return where.status();
+  });
 }
 
 Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
@@ -439,6 +448,14 @@ Status Emitter::emit_product(const Node& mma) {
   const std::string m = w_.let(mma.shape[0]), n = w_.let(mma.shape[1]);
   const Expr k_extent = a.shape[product.a_transposed ? 0 : 1];
   const std::string k = w_.let(k_extent), words = w_.let(ceil_div(k_extent, Expr(info.per_word)));
+  std::string first = "0";
+  if (product.zero_first && product.loop < 0)
+    first = "1";
+  else if (product.zero_first) {
+    const Node& loop = program_.node(product.loop);
+    first = c_symbol(loop.name) + " == " + w_.expr(loop.begin);
+  }
+  if (is_direct(b)) return emit_direct_product(mma, first);
   std::string a_text, b_text;
   if (a.op == Op::kLoad) {
     const PackBuffer& pack = packs_.at(pack_key(product.a, true, product.a_transposed, *unit));
@@ -462,13 +479,6 @@ Status Emitter::emit_product(const Node& mma) {
     if (b.op != Op::kLoad) RT_RETURN_IF_ERROR(emit_pack_b(product.b, product.b_transposed, *unit));
     const PackBuffer& pack = packs_.at(key);
     b_text = pack.name + ", " + pack.name + "_panel";
-  }
-  std::string first = "0";
-  if (product.zero_first && product.loop < 0)
-    first = "1";
-  else if (product.zero_first) {
-    const Node& loop = program_.node(product.loop);
-    first = c_symbol(loop.name) + " == " + w_.expr(loop.begin);
   }
   const Buffer& c = plan_.buffers()[static_cast<size_t>(product.buffer)];
   w_.line("mm_" + std::string(info.name) + "(" + a_text + ", " + b_text + ", " + c.name + ", " +

@@ -121,7 +121,9 @@ Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
         if (auto found = memo_[i].find(key); found != memo_[i].end()) return found->second;
     }
   }
-  const int buffer = plan_.buffer_of(id);
+  const bool anew = other_iteration_ && (node.op == Op::kLoad || node.op == Op::kElementwise ||
+                                         node.op == Op::kSelect || node.op == Op::kCast);
+  const int buffer = anew ? -1 : plan_.buffer_of(id);
   Result<Val> out = Val{};
   if (buffer >= 0 && !definition) {
     out = buffer_value(buffer, node, at);

@@ -2,10 +2,13 @@
 // Emitter: walks a Plan and writes C++. Split by concern:
 //   emit_cpu.cc     the whole: arguments, workspace layout, entry points
 //   emit_steps.cc   parallel spaces, loops, conditions, products and their operands
+//   emit_gang.cc    parallel spaces whose instances run their loop in step
+//   emit_direct.cc  products with an operand that is used as it lies in memory
 //   emit_groups.cc  row groups and vector passes
 //   emit_values.cc  the value of a node at an index: loads, arithmetic, conversions
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -67,8 +70,10 @@ class Emitter {
 
   // emit_steps.cc
   Status emit_block(const ir::Block& block, ValueId region);
+  Status emit_steps(const std::vector<Step>& steps);
   Status emit_tiles(const ir::Node& node);
   Status emit_loop(const ir::Node& node);
+  void emit_zero_results(const ir::Node& loop);
   Status emit_prepare(ValueId load);
   Status emit_pack_a(ValueId load, bool transposed, MmaUnit unit);
   Status emit_pack_b(ValueId source, bool transposed, MmaUnit unit);
@@ -79,6 +84,23 @@ class Emitter {
   Status emit_pack_ahead(const ir::Node& phase);
   Status emit_fetch_next(const ir::Node& load, const std::string& row);
   std::string pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const;
+
+  // emit_gang.cc
+  Status emit_gang(const ir::Node& phase, const Gang& gang);
+  Status emit_members(const Gang& gang, const std::function<Status()>& body);
+  void find_member_buffers(const Gang& gang, const std::vector<std::string>& parts);
+  std::string buffer_declarations(bool of_members) const;
+
+  // emit_direct.cc
+  bool is_direct(const ir::Node& node) const;
+  Status check_direct(const ir::Node& load) const;
+  Status emit_direct_product(const ir::Node& mma, const std::string& first);
+  Result<std::string> emit_row_function(const ir::Node& load);
+  Result<std::string> emit_ahead(const ir::Node& load);
+  std::string gang_stride(const ir::Node& load) const;
+  // Writes `body` with the variable of `loop` one step on and nothing remembered.
+  Status in_next_iteration(const ir::Node& loop, const std::function<Status()>& body);
+  const ir::Node* loop_around(const ir::Node& node) const;
 
   // emit_groups.cc
   Status emit_group(const Group& group);
@@ -130,6 +152,10 @@ class Emitter {
   std::map<ValueId, std::string> variables_;         // scalar carried values and loop results
   std::vector<std::map<std::string, Val>> memo_{1};  // scalar values named in open scopes
   size_t memo_from_ = 0;                             // scopes before this one are hidden
+  bool other_iteration_ = false;     // what is stored is this iteration's: compute it anew
+  const Gang* gang_ = nullptr;       // while its members are written
+  std::set<std::string> of_member_;  // scratch that every member of a gang has for itself
+  bool uses_direct_ = false;
   // While a vector body is written:
   std::vector<std::string>* body_ = nullptr;
   std::map<std::string, Val>* body_memo_ = nullptr;

@@ -48,5 +48,7 @@ std::string amx_setup_text();
 std::string packing_text();  // copy_row, pack_n_major, pack_k_major
 // function mm_<name>(...)
 std::string mma_text(MmaUnit unit, const TargetInfo& target, int prefetch_bytes);
+// functions mm_amx_bf16_rows_t, mm_amx_bf16_rows_n: the right operand as it lies in memory
+std::string mma_direct_text();
 
 }  // namespace rooftile::codegen

@@ -344,6 +344,7 @@ Result<Plan> Plan::make(const ir::Program& program, const Schedule& schedule) {
     plan.free_.insert(node.vars.begin(), node.vars.end());
   }
   RT_RETURN_IF_ERROR(plan.plan_region(program.body, -1));
+  for (const auto& [var, width] : schedule.gang) RT_RETURN_IF_ERROR(plan.plan_gang(var, width));
   for (Buffer& buffer : plan.buffers_)
     for (Expr& extent : buffer.extents) {
       auto bound = upper_bound(extent, plan.free_);

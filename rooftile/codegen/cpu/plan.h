@@ -72,6 +72,18 @@ struct Product {
   int buffer = -1;
 };
 
+// Instances of one parallel dimension that run their serial loop in step (Schedule::gang).
+struct Gang {
+  std::string var;
+  int64_t width = 0;
+  ValueId loop = -1;
+};
+
+// One iteration of a gang's loop: what is the same for every member, then what each does by itself.
+struct GangBody {
+  std::vector<Step> common, own;
+};
+
 struct LoopPlan {
   std::vector<int> buffers;     // of each carried value; -1: a C++ variable
   std::vector<bool> skip_init;  // the first product writes it
@@ -91,6 +103,8 @@ class Plan {
   const std::vector<Buffer>& buffers() const { return buffers_; }
   const Product& product(ValueId mma) const { return products_.at(mma); }
   const LoopPlan& loop(ValueId id) const { return loops_.at(id); }
+  const Gang* gang(ValueId phase) const;  // nullptr: none
+  GangBody gang_body(const Gang& gang) const;
   ValueId strip_transpose(ValueId id, bool* transposed = nullptr) const;
   std::vector<Expr> outer_of(
       const std::vector<Expr>& shape) const;  // leading extents, {} when all are 1
@@ -102,6 +116,9 @@ class Plan {
   Status analyse();
   Status plan_region(const ir::Block& block, ValueId region);
   Status plan_loop(const ir::Node& loop);
+  Status plan_gang(const std::string& var, int64_t width);
+  Status check_gang(const ir::Node& phase, const Gang& gang) const;
+  bool is_common(ValueId id, const std::string& var, const std::set<ValueId>& done) const;
   Status plan_product(const ir::Node& mma, ValueId region);
   std::vector<Item> items_of(ValueId id) const;
   bool joins(const Group& group, const Item& item) const;
@@ -131,6 +148,7 @@ class Plan {
   std::set<ValueId> keep_;               // element-wise values and loads stored in their buffer
   std::map<ValueId, Product> products_;
   std::map<ValueId, LoopPlan> loops_;
+  std::map<ValueId, Gang> gangs_;   // phase -> its gang
   std::map<ValueId, int> commits_;  // row-scalar yield -> carried buffer
   std::map<ValueId, std::vector<std::pair<int, int>>>
       copies_;  // loop -> buffers to copy when the body is done

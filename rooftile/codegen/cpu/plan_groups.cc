@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan, second half: items, row groups, levels, and what grouping implies for buffers and
+// Plan, second part: items, row groups, levels, and what grouping implies for buffers and
 // loop-carried values.
 #include <algorithm>
 
@@ -511,6 +511,8 @@ std::string Plan::str() const {
         out += pad + "parallel tiles";
         for (size_t i = 0; i < node.vars.size(); ++i)
           out += " " + node.vars[i] + " < " + node.extents[i].str();
+        if (const Gang* together = gang(node.id))
+          out += ", " + std::to_string(together->width) + " of " + together->var + " in step";
         out += "\n";
       }
       self(self, node.block, step.id, indent + 2);

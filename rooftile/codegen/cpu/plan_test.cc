@@ -149,9 +149,134 @@ TEST(Plan, OnlineSoftmaxIsOneRowLoopBetweenItsProducts) {
               Not(HasSubstr("copy")));  // the output is scaled and summed where it is
 }
 
+// What each of `parts` is found after the one before it.
+void expect_in_order(const std::string& text, const std::vector<std::string>& parts) {
+  size_t at = 0;
+  for (const std::string& part : parts) {
+    at = text.find(part, at);
+    ASSERT_NE(at, std::string::npos) << part << " in\n" << text;
+    at += part.size();
+  }
+}
+
 Result<codegen::CpuKernelText> emitted(const ir::Program& program, const Schedule& schedule) {
   TargetInfo target;
   return codegen::emit_cpu(program, "probe", schedule, target);
+}
+
+TEST(Gang, MembersTakeTurnsInsideTheLoop) {
+  Schedule schedule;
+  schedule.gang = {{"i", 4}};
+  EXPECT_THAT(planned(attention(), schedule), HasSubstr("4 of i in step"));
+  EXPECT_EQ(schedule.str(), "gang(i=4)");
+  auto text = emitted(attention(), schedule);
+  ASSERT_TRUE(text.ok()) << text.diag().str();
+  const std::string members = "for (i64 member = 0; member < members; member++)";
+  expect_in_order(text->text, {members, "for (i64 s_j = 0l", members, members});
+  // What the loop carries, and the packed query, exist once a member; scores and keys do not.
+  expect_in_order(text->text, {"(scratch + lay.at_", "qk", "(own + lay.at_b0_j0)"});
+  EXPECT_THAT(text->text, Not(HasSubstr("(own + lay.at_b3_qk)")));
+}
+
+// The rows of x summed up to `end`. The state is a row, or one number; `scaled`: divided by a sum
+// that is taken before the loop.
+Result<codegen::CpuKernelText> ganged(const Expr& end, bool scalar_state, bool scaled = false) {
+  const Expr T = Expr::sym("T"), H = Expr::sym("H");
+  ir::Program interface;
+  interface.name = "running_sum";
+  interface.tensors = {tensor("out", DType::kF32, {T, H}, ir::Role::kOut),
+                       tensor("x", DType::kF32, {T, H}, ir::Role::kIn)};
+  Kernel k(interface);
+  k.tiles({"row", T}, [&](Index row) {
+    const std::vector<Expr> shape = scalar_state ? std::vector<Expr>{1} : std::vector<Expr>{H};
+    Tile total = sum(k.load(k["x"](row, all)), 0) + 1.0;
+    auto state = k.loop("j", 0, end, 1, {k.zeros(shape)}, [&](Index, std::vector<Tile> s) {
+      Tile x = k.load(k["x"](row, all), "x");
+      return std::vector<Tile>{s[0] + (scalar_state ? sum(x, 0) : x)};
+    });
+    Tile result = k.load(k["x"](row, all)) + state[0];
+    k.store(k["out"](row, all), scaled ? result / total : result);
+  });
+  auto program = k.finish();
+  EXPECT_TRUE(program.ok()) << program.diag().str();
+  Schedule schedule;
+  schedule.gang = {{"row", 2}};
+  return emitted(*program, schedule);
+}
+
+// In each iteration a member keeps "mine", all keep "page" beside it, and "next" is made of "page".
+Result<codegen::CpuKernelText> ganged_pages(bool beside_mine) {
+  const Expr T = Expr::sym("T"), H = Expr::sym("H");
+  ir::Program interface;
+  interface.name = "pages";
+  interface.tensors = {tensor("out", DType::kF32, {T, H}, ir::Role::kOut),
+                       tensor("x", DType::kF32, {T, H}, ir::Role::kIn)};
+  Kernel k(interface);
+  k.tiles({"row", T}, [&](Index row) {
+    auto state = k.loop("j", 0, 3, 1, {k.zeros({H, 2})}, [&](Index j, std::vector<Tile> s) {
+      Tile page = k.load(k["x"](dsl::range(j, 1), all), "page");
+      Tile mine = k.load(k["x"](dsl::range(row, 1), all), "mine");
+      Tile next = (page + k.zeros({2, H})).named("next");
+      return std::vector<Tile>{s[0] + (next + mine).t()};
+    });
+    k.store(k["out"](dsl::range(row, 1), all), sum(state[0], 1).t());
+  });
+  auto program = k.finish();
+  EXPECT_TRUE(program.ok()) << program.diag().str();
+  Schedule schedule;
+  schedule.gang = {{"row", 2}};
+  schedule.keep = {"page", "next"};
+  if (beside_mine) schedule.keep.push_back("mine");
+  return emitted(*program, schedule);
+}
+
+TEST(Gang, WhatReadsAMembersScratchStaysWithTheMembers) {
+  auto before_members = [](const Result<codegen::CpuKernelText>& text) -> std::string {
+    EXPECT_TRUE(text.ok()) << text.diag().str();
+    if (!text.ok()) return "";
+    const size_t loop = text->text.find("for (i64 s_j = 0l");
+    const size_t members = text->text.find("for (i64 member = 0;", loop);
+    return text->text.substr(loop, members - loop);
+  };
+  EXPECT_THAT(before_members(ganged_pages(false)), HasSubstr("_next"));
+  EXPECT_THAT(before_members(ganged_pages(true)), Not(HasSubstr("_next")));
+}
+
+void expect_refused(const Result<codegen::CpuKernelText>& text, ErrorCode code,
+                    const std::string& why) {
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.diag().code, code);
+  EXPECT_THAT(text.diag().str(), HasSubstr(why));
+}
+
+TEST(Gang, RefusalsNameTheCondition) {
+  EXPECT_TRUE(ganged(3, false).ok());
+  expect_refused(ganged(Expr::sym("row"), false), ErrorCode::kPlacement, "`j` depends on row");
+  expect_refused(ganged(3, true), ErrorCode::kPlacement, "carries a scalar");
+  expect_refused(ganged(3, false, true), ErrorCode::kPlacement, "taken before the loop");
+  Schedule schedule;
+  schedule.gang = {{"row", 2}};
+  expect_refused(emitted(rows(softmax), schedule), ErrorCode::kPlacement, "no serial loop");
+  schedule.gang = {{"column", 2}};
+  expect_refused(emitted(rows(softmax), schedule), ErrorCode::kSchedule, "column");
+  schedule.gang = {{"row", 0}};
+  expect_refused(emitted(rows(softmax), schedule), ErrorCode::kPlacement, "no members");
+}
+
+TEST(Direct, OperandsOfAmxProductsAreReadWhereTheyLie) {
+  TargetInfo amx;
+  amx.isa = "avx512";
+  amx.amx_bf16 = amx.avx512_bf16 = true;
+  Schedule schedule;
+  schedule.operand = {{"k", OperandForm::kDirect}, {"v", OperandForm::kDirect}};
+  auto text = codegen::emit_cpu(attention(), "probe", schedule, amx);
+  ASSERT_TRUE(text.ok()) << text.diag().str();
+  EXPECT_THAT(text->text, HasSubstr("  mm_amx_bf16_rows_t("));
+  EXPECT_THAT(text->text, HasSubstr("  mm_amx_bf16_rows_n("));
+  EXPECT_THAT(text->text, Not(HasSubstr("pack_word_row<bf16>(")));
+  schedule.operand = {{"q", OperandForm::kDirect}};
+  expect_refused(codegen::emit_cpu(attention(), "probe", schedule, amx), ErrorCode::kPlacement,
+                 "the left operand");
 }
 
 TEST(Placement, UnknownLabelsAreRefused) {

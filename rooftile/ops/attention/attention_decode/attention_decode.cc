@@ -27,18 +27,24 @@ using dsl::Tile;
 
 enum KvLayout : int64_t { kDense, kPaged };
 
-// Keys [j, j + count) of sequence b, one KV head: [count, D].
-struct CacheReader {
+// Where keys [j, j + count) of sequence b lie, and their rows of one KV head: [count, D].
+struct CacheBlock {
   Kernel& k;
-  bool paged;
-  Index b, kv_head;
+  Index b, kv_head, j, count;
+  Tile page, slot;  // [count]; paged caches only
 
-  Tile load(const char* cache, const Index& j, const Index& count) const {
-    if (!paged) return k.load(k[cache](b, dsl::range(j, count), kv_head, all), cache);
-    Tile token = k.iota(count, j);  // [count]
+  CacheBlock(Kernel& kernel, bool paged, Index sequence, Index head, Index first, Index keys)
+      : k(kernel), b(sequence), kv_head(head), j(first), count(keys) {
+    if (!paged) return;
+    Tile token = k.iota(count, j);
     Tile page_size = k.index(k.dim("S")).to(DType::kI32);
-    Tile page = k.load(k["block_table"](b, floor_div(token, page_size)));
-    return k.load(k[cache](page, mod(token, page_size), kv_head, all), cache);
+    page = k.load(k["block_table"](b, floor_div(token, page_size)), "page");
+    slot = mod(token, page_size).named("slot");
+  }
+
+  Tile load(const char* cache) const {
+    return page.valid() ? k.load(k[cache](page, slot, kv_head, all), cache)
+                        : k.load(k[cache](b, dsl::range(j, count), kv_head, all), cache);
   }
 };
 
@@ -46,13 +52,12 @@ struct CacheReader {
 std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const Index& kv_head,
                          const Index& begin, const Index& end) {
   const Index G = group_size(), BN = k.tile_param("BN");
-  const CacheReader cache = {k, config.flag("kv_layout") == kPaged, b, kv_head};
   Tile q = k.load(k["q"](b, dsl::range(kv_head * G, G), all), "q");  // [G, D]
   return k.loop("j", begin, end, BN, empty_state(k, G, k.dim("D")),
                 [&](Index j, std::vector<Tile> state) {
-                  const Index count = min(BN, end - j);
-                  Tile keys = cache.load("k", j, count);                    // [BN, D]
-                  Tile v = cache.load("v", j, count);                       // [BN, D]
+                  const CacheBlock block(k, config.flag("kv_layout") == kPaged, b, kv_head, j,
+                                         min(BN, end - j));
+                  Tile keys = block.load("k"), v = block.load("v");         // [BN, D]
                   Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
                   return softmax_step(state, scores, v, "");
                 });
@@ -144,34 +149,70 @@ bool sm90_takes(const Config& config, const Env& dims) {
          dims.at("Hq") / Hkv <= 64 && config.flag("kv_layout") == kDense;
 }
 
-Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  if (target.gpu) {
-    Schedule by_fma = sm90_fma_attention(1, dims.at("D"));
-    by_fma.tile.erase("BM");
-    by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
-    if (!sm90_takes(config, dims)) return by_fma;
-    Schedule s = sm90_decode(dims);
-    s.otherwise = {by_fma};
-    return s;
-  }
+constexpr int64_t kTilesPerThread = 4;
+constexpr int64_t kWidestGang = 8;
+
+Schedule gpu_schedule(const Config& config, const Env& dims) {
+  Schedule by_fma = sm90_fma_attention(1, dims.at("D"));
+  by_fma.tile.erase("BM");
+  by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
+  if (!sm90_takes(config, dims)) return by_fma;
+  Schedule s = sm90_decode(dims);
+  s.otherwise = {by_fma};
+  return s;
+}
+
+Schedule cpu_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule s;
   s.name = "single";
   s.tile = {{"BN", 128}};
   s.dynamic = true;  // lengths differ
+  if (config.flag("kv_layout") == kPaged) s.keep = {"page", "slot"};
+  // Keys and values are read once: multiplied where they lie, in whole tiles.
+  if (target.amx_bf16 && config.dtype("q") == DType::kBf16 && dims.at("D") % 32 == 0)
+    s.operand = {{"k", OperandForm::kDirect}, {"v", OperandForm::kDirect}};
   return s;
 }
 
-// Four tiles a CPU thread, as long as a split keeps two blocks of keys.
-Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
-  Schedule s = single_schedule(config, dims, target);
-  s.name = "split";
-  const int64_t tiles = std::max<int64_t>(dims.at("B") * dims.at("Hkv"), 1);
-  // A GPU runs two tiles a multiprocessor at once.
-  const int64_t workers = target.gpu ? 2 * target.multiprocessors : 4 * target.threads;
+// A cache keeps the heads of a token side by side, so on a CPU they advance through it together, a
+// block of tokens that stays in L2 at a time: that reads memory in order. `sequences` (or splits of
+// them) are shared out among the threads; a gang is no wider than leaves enough tiles for them.
+void gang_heads(Schedule* s, int64_t sequences, const Env& dims, const TargetInfo& target) {
+  const int64_t heads = dims.at("Hkv");
+  const int64_t widest = sequences * heads / (kTilesPerThread * target.threads);
+  const int64_t width = std::min({widest, heads, kWidestGang});
+  if (width < 2) return;
+  s->gang = {{"hkv", width}};
+  s->tile["BN"] = 64;
+}
+
+Schedule single_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  if (target.gpu) return gpu_schedule(config, dims);
+  Schedule s = cpu_schedule(config, dims, target);
+  gang_heads(&s, dims.at("B"), dims, target);
+  return s;
+}
+
+// Enough tiles for every thread, or two for every multiprocessor, as long as a split keeps two
+// blocks of keys.
+int64_t num_splits(const Config& config, const Env& dims, const TargetInfo& target, int64_t BN) {
+  const int64_t together = target.gpu ? 1 : kWidestGang;
+  const int64_t gangs = (dims.at("Hkv") + together - 1) / together;
+  const int64_t tiles = std::max<int64_t>(dims.at("B") * gangs, 1);
+  const int64_t workers =
+      target.gpu ? 2 * target.multiprocessors : kTilesPerThread * target.threads;
   const int64_t wanted = (workers + tiles - 1) / tiles;
-  const int64_t most = capacity(config, dims) / (2 * s.tile["BN"]);
-  s.tile["SPLITS"] = std::clamp<int64_t>(std::min(wanted, most), 2, 64);
-  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = s.tile["SPLITS"];
+  const int64_t most = capacity(config, dims) / (2 * BN);
+  return std::clamp<int64_t>(std::min(wanted, most), 2, 64);
+}
+
+Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
+  Schedule s = target.gpu ? gpu_schedule(config, dims) : cpu_schedule(config, dims, target);
+  s.name = "split";
+  const int64_t splits = num_splits(config, dims, target, s.tile["BN"]);
+  s.tile["SPLITS"] = splits;
+  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = splits;
+  if (!target.gpu) gang_heads(&s, dims.at("B") * splits, dims, target);
   return s;
 }
 
@@ -261,6 +302,9 @@ B=7 P=30 S=4 MP=12 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=16 lse=1 : smoke,c
 B=7 P=40 S=16 MP=5 block_table=1 kv_layout=paged Hq=7 Hkv=1 D=64 : smoke,ci
 B=35 P=120 S=3 MP=9 block_table=1 kv_layout=paged Hq=6 Hkv=2 D=16 dtype=f32 sink=1 lse=1 : smoke,ci
 B=5 P=3 S=1 MP=9 block_table=1 kv_layout=paged Hq=2 Hkv=2 D=16 window_left=0 : smoke,ci
+B=9 P=9 S=70 Hq=24 Hkv=2 D=96 lse=1 : smoke,ci
+B=33 P=90 S=5 MP=9 block_table=1 kv_layout=paged Hq=9 Hkv=3 D=32 lse=1 : smoke,ci
+B=3 P=3 S=50 Hq=20 Hkv=1 D=160 : smoke,ci
 B=3 P=3 S=1000 Hq=32 Hkv=2 D=128 lse=1 : ci
 B=8 P=200 S=64 MP=17 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 lse=1 : ci
 B=64 P=64 S=257 Hq=8 Hkv=2 D=64 dtype=f16 : ci
