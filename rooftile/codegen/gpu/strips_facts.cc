@@ -215,6 +215,19 @@ bool Uses::feeds_product(ValueId id) const {
   return false;
 }
 
+bool Uses::feeds_index(ValueId id) const {
+  return std::any_of(users(id).begin(), users(id).end(), [&](ValueId user) {
+    const Node& node = program_.node(user);
+    const bool indexed = std::any_of(
+        node.region.begin(), node.region.end(), [&](const ir::DimIndex& dim) {
+          return dim.kind == ir::DimIndex::kIndirect && dim.indirect == id;
+        });
+    const bool per_element =
+        node.op == Op::kElementwise || node.op == Op::kSelect || node.op == Op::kCast;
+    return indexed || (per_element && feeds_index(user));
+  });
+}
+
 bool contains(const ir::Program& program, const ir::Block& block, Op op) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [&](ValueId id) {
     const Node& node = program.node(id);

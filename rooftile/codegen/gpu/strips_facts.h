@@ -56,6 +56,8 @@ class Uses {
   // Used by products only, through transposes.
   bool operand_only(ValueId id) const;
   bool feeds_product(ValueId id) const;
+  // Part of an index tile: wanted at the rows of every load that it indexes, whichever thread asks.
+  bool feeds_index(ValueId id) const;
 
  private:
   void visit(const ir::Block& block);

@@ -168,6 +168,8 @@ void Strips::tile_value(const Node& n) {
     return;
   }
   if (n.op == Op::kLoad || uses_.count(n.id) < 2 || cost_of(n.id) < kExpensive) return;
+  // A register holds the element of its own thread; a gather asks for the index of any row.
+  if (uses_.feeds_index(n.id)) return;
   Space space;
   if (!space_of(n, n.shape, &space)) return;
   prepare_tile({n.id}, {}, "tile " + shape_key(n.shape));
