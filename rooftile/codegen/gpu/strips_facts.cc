@@ -218,8 +218,8 @@ bool Uses::feeds_product(ValueId id) const {
 bool Uses::feeds_index(ValueId id) const {
   return std::any_of(users(id).begin(), users(id).end(), [&](ValueId user) {
     const Node& node = program_.node(user);
-    const bool indexed = std::any_of(
-        node.region.begin(), node.region.end(), [&](const ir::DimIndex& dim) {
+    const bool indexed =
+        std::any_of(node.region.begin(), node.region.end(), [&](const ir::DimIndex& dim) {
           return dim.kind == ir::DimIndex::kIndirect && dim.indirect == id;
         });
     const bool per_element =
