@@ -178,7 +178,8 @@ Result<const Nvrtc*> Nvrtc::open(NvrtcLocation location) {
 
 Result<const Nvrtc*> Nvrtc::load() {
   static std::mutex mutex;
-  static std::map<std::string, const Nvrtc*> open_libraries;  // by path
+  // By path. Never destroyed: what lives as long as the process stays reachable to its end.
+  static auto& open_libraries = *new std::map<std::string, const Nvrtc*>;
   Result<NvrtcLocation> location = find_nvrtc();
   if (!location.ok()) return location.diag();
   std::lock_guard lock(mutex);

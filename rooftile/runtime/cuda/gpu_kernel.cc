@@ -3,6 +3,7 @@
 
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "rooftile/runtime/cuda/device.h"
@@ -123,7 +124,12 @@ GpuKernel::GpuKernel(GpuKernelImage image) : image_(std::move(image)) {
 }
 
 const GpuKernel* GpuKernel::keep(GpuKernelImage image) {
-  return new GpuKernel(std::move(image));  // for the life of the process
+  // For the life of the process: streams may hold its work. The list keeps it reachable to the end.
+  static std::mutex mutex;
+  static auto& kept = *new std::list<std::unique_ptr<const GpuKernel>>;
+  std::unique_ptr<const GpuKernel> kernel(new GpuKernel(std::move(image)));
+  std::lock_guard lock(mutex);
+  return kept.emplace_back(std::move(kernel)).get();
 }
 
 RtGpuLauncher GpuKernel::launcher() const {
