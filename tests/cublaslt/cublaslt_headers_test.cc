@@ -3,45 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
-#include <vector>
 
-#include "rooftile/base/env.h"
-#include "rooftile/toolchain/child_process.h"
-#include "rooftile/toolchain/host_cc.h"
+#include "tests/support/header_comparison.h"
 
 namespace rooftile {
 namespace {
 
-std::string header_folder() {
-  std::vector<std::string> folders;
-  if (const auto home = env_value(EnvVar::kCudaHome)) folders.push_back(*home + "/include");
-  folders.insert(folders.end(), {"/usr/local/cuda/include", "/usr/include"});
-  for (const std::string& folder : folders)
-    if (std::filesystem::exists(folder + "/cublasLt.h")) return folder;
-  return "";
-}
+using testing_support::compile_check;
 
-ChildOutput compile_check(const std::string& headers, const std::string& define) {
-  Result<Compiler> compiler = find_compiler();
-  if (!compiler.ok()) return {1, compiler.diag().str()};
-  const std::string source = ROOFTILE_SOURCE_DIR;
-  std::vector<std::string> argv = {compiler->path, "-std=c++20", "-fsyntax-only",
-                                   "-I" + source,  "-isystem",   headers};
-  if (!define.empty()) argv.push_back(define);
-  argv.push_back(source + "/tests/cublaslt/headers_check.cc");
-  Result<ChildOutput> out = run_child(argv);
-  return out.ok() ? *out : ChildOutput{1, out.diag().str()};
-}
+constexpr const char* kCheck = "tests/cublaslt/headers_check.cc";
 
 TEST(CublasLtHeaders, OurDeclarationsAreTheirs) {
-  const std::string headers = header_folder();
+  const std::string headers = testing_support::folder_of_headers({"cublasLt.h"});
   if (headers.empty())
     GTEST_SKIP() << "no cublasLt.h in CUDA_HOME, /usr/local/cuda or /usr/include";
-  const ChildOutput check = compile_check(headers, "");
+  const ChildOutput check = compile_check(kCheck, headers, "");
   EXPECT_EQ(check.exit_code, 0) << check.text;
-  const ChildOutput wrong = compile_check(headers, "-DROOFTILE_WRONG_ON_PURPOSE");
+  const ChildOutput wrong = compile_check(kCheck, headers, "-DROOFTILE_WRONG_ON_PURPOSE");
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.text, testing::HasSubstr("CUDA_R_16BF"));
 }

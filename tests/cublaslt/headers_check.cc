@@ -4,26 +4,13 @@
 #include <cublasLt.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "rooftile/bench/cuda/cublaslt_abi.h"
+#include "tests/support/same_shape.h"
 
 namespace {
 
 namespace lt = rooftile::bench::cublaslt_abi;
-
-template <class A, class B>
-constexpr bool kSameSlot = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
-
-template <class Ours, class Theirs>
-constexpr bool kSameShape = false;
-template <class R, class... A, class S, class... B>
-constexpr bool kSameShape<R (*)(A...), S (*)(B...)> = [] {
-  if constexpr (sizeof...(A) == sizeof...(B))
-    return kSameSlot<R, S> && (kSameSlot<A, B> && ...);
-  else
-    return false;
-}();
 
 #define RT_SAME_FUNCTION(field, result, parameters)                               \
   static_assert(kSameShape<decltype(lt::Api::field), decltype(&cublasLt##field)>, \

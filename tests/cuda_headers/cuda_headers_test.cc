@@ -4,46 +4,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
-#include <vector>
 
-#include "rooftile/base/env.h"
-#include "rooftile/toolchain/child_process.h"
-#include "rooftile/toolchain/host_cc.h"
+#include "tests/support/header_comparison.h"
 
 namespace rooftile {
 namespace {
 
-std::string toolkit_headers() {
-  std::vector<std::string> folders;
-  if (const auto home = env_value(EnvVar::kCudaHome)) folders.push_back(*home + "/include");
-  folders.insert(folders.end(), {"/usr/local/cuda/include", "/usr/include"});
-  for (const std::string& folder : folders)
-    if (std::filesystem::exists(folder + "/cuda.h") && std::filesystem::exists(folder + "/nvrtc.h"))
-      return folder;
-  return "";
-}
+using testing_support::compile_check;
 
-ChildOutput compile_check(const std::string& headers, const std::string& define) {
-  Result<Compiler> compiler = find_compiler();
-  if (!compiler.ok()) return {1, compiler.diag().str()};
-  const std::string source = ROOFTILE_SOURCE_DIR;
-  std::vector<std::string> argv = {compiler->path, "-std=c++20", "-fsyntax-only",
-                                   "-I" + source,  "-isystem",   headers};
-  if (!define.empty()) argv.push_back(define);
-  argv.push_back(source + "/tests/cuda_headers/headers_check.cc");
-  Result<ChildOutput> out = run_child(argv);
-  return out.ok() ? *out : ChildOutput{1, out.diag().str()};
-}
+constexpr const char* kCheck = "tests/cuda_headers/headers_check.cc";
 
 TEST(CudaHeaders, OurDeclarationsAreTheirs) {
-  const std::string headers = toolkit_headers();
+  const std::string headers = testing_support::folder_of_headers({"cuda.h", "nvrtc.h"});
   if (headers.empty())
     GTEST_SKIP() << "no cuda.h and nvrtc.h in CUDA_HOME, /usr/local/cuda or /usr/include";
-  const ChildOutput check = compile_check(headers, "");
+  const ChildOutput check = compile_check(kCheck, headers, "");
   EXPECT_EQ(check.exit_code, 0) << check.text;
-  const ChildOutput wrong = compile_check(headers, "-DROOFTILE_WRONG_ON_PURPOSE");
+  const ChildOutput wrong = compile_check(kCheck, headers, "-DROOFTILE_WRONG_ON_PURPOSE");
   EXPECT_NE(wrong.exit_code, 0);
   EXPECT_THAT(wrong.text, testing::HasSubstr("CU_TENSOR_MAP_L2_PROMOTION_L2_128B"));
 }

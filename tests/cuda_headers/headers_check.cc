@@ -5,32 +5,14 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
-#include <type_traits>
-
 #include "rooftile/runtime/cuda/driver_abi.h"
 #include "rooftile/toolchain/nvrtc_abi.h"
+#include "tests/support/same_shape.h"
 
 namespace {
 
 namespace abi = rooftile::cuda::abi;
 namespace nvrtc = rooftile::nvrtc_abi;
-
-template <class A, class B>
-constexpr bool kSameSlot = sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>;
-
-template <class Ours, class Theirs>
-constexpr bool kSameShape = false;
-template <class R, class... A, class S, class... B>
-constexpr bool kSameShape<R (*)(A...), S (*)(B...)> = [] {
-  if constexpr (sizeof...(A) == sizeof...(B))
-    return kSameSlot<R, S> && (kSameSlot<A, B> && ...);
-  else
-    return false;
-}();
-
-static_assert(!kSameShape<int (*)(int), int (*)(int, int)>);
-static_assert(!kSameShape<int (*)(int*), int (*)(long)>);
-static_assert(!kSameShape<int (*)(int), int (*)(long)>);
 
 #define RT_CHECK_DRIVER(field, version, parameters) \
   static_assert(kSameShape<decltype(abi::Api::field), decltype(&cu##field)>, "cu" #field);

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "rooftile/bench/cuda/cublaslt_gemm.h"
+#include "rooftile/bench/peers/make_from_table.h"
 
 namespace rooftile::bench {
 namespace {
@@ -24,24 +25,9 @@ constexpr std::array kPeers = {
 
 std::vector<std::unique_ptr<DevicePeer>> make_device_peers(const DevicePeerRequest& request,
                                                            std::string& why_none) {
-  std::vector<std::unique_ptr<DevicePeer>> out;
-  for (const Entry& entry : kPeers) {
-    if (entry.op != request.op.name) continue;
-    auto peer = entry.make(request);
-    if (peer)
-      out.push_back(std::move(*peer));
-    else
-      why_none += (why_none.empty() ? "" : "; ") + peer.diag().message;
-  }
-  if (out.empty() && why_none.empty()) why_none = "no library here has this operator as one call";
-  if (!out.empty()) why_none.clear();
-  return out;
+  return make_from_table<std::vector<std::unique_ptr<DevicePeer>>>(kPeers, request, why_none);
 }
 
-bool has_device_peer(std::string_view op) {
-  for (const Entry& entry : kPeers)
-    if (entry.op == op) return true;
-  return false;
-}
+bool has_device_peer(std::string_view op) { return table_has(kPeers, op); }
 
 }  // namespace rooftile::bench
