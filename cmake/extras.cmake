@@ -38,6 +38,9 @@ if(benchmark_FOUND)
   add_dependencies(launcher_bench ops_header)
 endif()
 
+add_executable(first_call_bench bench/host/first_call_bench.cc)
+target_link_libraries(first_call_bench PRIVATE rooftile_lib)
+
 if(TARGET rooftile_stub_driver)
   add_executable(cuda_launch_bench bench/host/cuda_launch_bench.cc)
   target_link_libraries(cuda_launch_bench PRIVATE rooftile_lib)
