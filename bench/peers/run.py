@@ -85,8 +85,7 @@ def measure(case: Case, peers: list[Peer], absent: dict[str, str], options: argp
     if count == 1:
         noise = torch.randn(properties.L2_cache_size // 2, device=device)  # twice the cache, in f32
         sweep = noise.sum
-    megabytes = count * case.set_bytes() / 1e6
-    line.residency = f"rotated over {count} copies, {megabytes:.1f} MB" if count > 1 else "L2 swept before each call"
+    line.residency = race.residency(count, case.set_bytes(), properties.L2_cache_size)
     stream, contestants, timed = torch.cuda.Stream(), [], []
     for peer, result in zip([ours, *agreed], [None, *line.peers]):
         try:

@@ -11,8 +11,13 @@ import sys
 import tempfile
 import unittest
 
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "peers"))
-from peers import adapters, provenance, race
+from peers import adapters, agreement, provenance, race
 from peers.adapters.base import Peer, Refused, need_plain_attention
 from peers.case import read_cases
 from peers.stats import Measurement, PeerResult, median_ratio, quantile
@@ -62,6 +67,86 @@ class Statistics(unittest.TestCase):
         self.assertEqual(race.num_sets(1 << 10, 1 << 10, l2, 1 << 40), race.MAX_SETS)
         self.assertEqual(race.num_sets(1 << 30, 1 << 30, l2, 4 << 30), 2)
         self.assertEqual(race.num_sets(1 << 30, 1 << 20, l2, 1 << 40), 1)  # a few rows of a table: swept
+        self.assertEqual(race.residency(6, 20 << 20, l2), "rotated over 6 copies, 125.8 MB")
+        self.assertEqual(race.residency(256, 1 << 10, l2), "rotated over 256 copies, 0.3 MB: within the L2")
+        self.assertEqual(race.residency(1, 1 << 30, l2), "L2 swept before each call")
+
+
+class Numbers:
+    """As much of a torch tensor as agreement.compare uses, in numpy."""
+
+    def __init__(self, data, dtype="torch.bfloat16"):
+        self.data, self.dtype = np.asarray(data, dtype=np.float64), dtype
+        self.shape = self.data.shape
+
+    def numel(self):
+        return self.data.size
+
+    def is_floating_point(self):
+        return "float" in self.dtype
+
+    def float(self):
+        return Numbers(self.data, "torch.float32")
+
+    def long(self):
+        return Numbers(self.data, "torch.int64")
+
+    def item(self):
+        return float(self.data)
+
+    def __int__(self):
+        return int(self.data)
+
+    def __sub__(self, other):
+        return Numbers(self.data - other.data)
+
+    def __add__(self, other):
+        return Numbers(self.data + other.data)
+
+    def __truediv__(self, other):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Numbers(self.data / other.data)
+
+    def __ne__(self, other):
+        return Numbers(self.data != other.data)
+
+    def __getattr__(self, name):
+        functions = {"abs": np.abs, "norm": lambda x: np.sqrt((x**2).sum()), "square": np.square, "mean": np.mean,
+                     "sqrt": np.sqrt, "max": np.max, "sum": np.sum}
+        if name not in functions:
+            raise AttributeError(name)
+        return lambda: Numbers(functions[name](self.data))
+
+
+@unittest.skipIf(np is None, "no numpy")
+class Agreement(unittest.TestCase):
+    values = [[1.0, -2.0, 0.5], [3.0, 0.001, -1.0]]
+
+    def compare(self, ours, theirs, dtype="torch.bfloat16"):
+        return agreement.compare(Numbers(ours, dtype), Numbers(theirs, dtype))
+
+    def test_roundings_agree(self):
+        near = np.array(self.values) * (1 + 2.0**-8)
+        self.assertTrue(self.compare(self.values, near).agrees)
+        self.assertTrue(self.compare(self.values, self.values, "torch.float32").agrees)
+
+    def test_what_is_further_away_does_not(self):
+        self.assertIn("norm-wise", self.compare(self.values, np.array(self.values) * 1.02).reason)
+        self.assertIn("norm-wise", self.compare(self.values, np.array(self.values) * (1 + 2.0**-8), "torch.float32").reason)
+        many = np.ones(100_000)
+        one_wrong = many.copy()
+        one_wrong[77] = 1.5
+        self.assertIn("worst", self.compare(one_wrong, many).reason)
+
+    def test_nan_zeros_and_other_shapes_do_not(self):
+        for other in (np.full((2, 3), np.nan), np.zeros((2, 3))):
+            self.assertFalse(self.compare(other, self.values).agrees)
+            self.assertFalse(self.compare(self.values, other).agrees)
+        self.assertIn("shapes", self.compare(self.values, [1.0]).reason)
+
+    def test_integers_are_equal_or_not(self):
+        self.assertTrue(self.compare([1, 2, 3], [1, 2, 3], "torch.int32").agrees)
+        self.assertEqual(self.compare([1, 2, 4], [1, 2, 3], "torch.int32").reason, "1 of 3 integers differ")
 
 
 class Lines(unittest.TestCase):

@@ -15,7 +15,7 @@ Call = Callable[[], Any]
 
 SAMPLE_US = 2000.0
 MAX_CALLS = 2000
-MAX_SETS = 64
+MAX_SETS = 256
 SWEPT_CALLS = 5
 
 
@@ -25,6 +25,14 @@ def num_sets(set_bytes: int, touched_bytes: float, l2_bytes: int, free_bytes: in
         return 1
     room = max(int(0.4 * free_bytes) // max(set_bytes, 1), 2)
     return max(2, min(2 * l2_bytes // max(set_bytes, 1) + 1, room, MAX_SETS))
+
+
+def residency(sets: int, set_bytes: int, l2_bytes: int) -> str:
+    """How the arguments were kept out of the L2, or that they were not."""
+    if sets == 1:
+        return "L2 swept before each call"
+    within = ": within the L2" if sets * set_bytes < 2 * l2_bytes else ""
+    return f"rotated over {sets} copies, {sets * set_bytes / 1e6:.1f} MB{within}"
 
 
 def calls_of_a_sample(call_us: float, sets: int) -> int:

@@ -78,13 +78,14 @@ class FlashInfer(Peer):
         import torch
 
         need_plain_attention(case)
-        need(case.flags["kv_layout"] == "paged", "its batched decode takes paged caches")
-        page, device = case.shape["S"], t["q"].device
-        lengths, table = t["lengths"].tolist(), t["block_table"]
+        page, batch, device = case.shape["S"], case.shape["B"], t["q"].device
+        lengths = t["lengths"].tolist()
+        # A dense cache is one of pages as long as its rows.
+        table = t["block_table"] if case.flags["kv_layout"] == "paged" else torch.arange(batch, device=device).unsqueeze(1)
         counts = [-(-length // page) for length in lengths]
-        starts = torch.tensor([0, *counts], dtype=torch.int32).cumsum(0, dtype=torch.int32)
-        pages = torch.cat([row[:count] for row, count in zip(table, counts)])
-        last = torch.tensor([length - (count - 1) * page for length, count in zip(lengths, counts)], dtype=torch.int32)
+        starts = torch.tensor([0, *counts]).cumsum(0).int()
+        pages = torch.cat([row[:count] for row, count in zip(table, counts)]).int()
+        last = torch.tensor([length - (count - 1) * page for length, count in zip(lengths, counts)]).int()
         space = torch.empty(128 << 20, dtype=torch.uint8, device=device)
         decode = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, "NHD")
         decode.plan(starts, pages, last, case.shape["Hq"], case.shape["Hkv"], case.shape["D"], page,
