@@ -89,5 +89,17 @@ TEST(GpuMutants, GemmOfACluster) {
   EXPECT_GE(out.told, 40);
 }
 
+TEST(GpuMutants, PagedDecode) {
+  const Outcome out = hunt({"attention_decode", "single",
+                            "B=1 P=9 S=16 MP=13 block_table=1 kv_layout=paged Hq=2 Hkv=1 D=64",
+                            [](Schedule& s) {
+                              for (gpu::Ring& ring : s.gpu.rings)
+                                if (ring.depth > 2) ring.depth = 2;
+                            }},
+                           4);
+  EXPECT_THAT(out.unnoticed, ::testing::ElementsAre());
+  EXPECT_GE(out.told, 20);
+}
+
 }  // namespace
 }  // namespace rooftile
