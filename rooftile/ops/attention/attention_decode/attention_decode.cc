@@ -353,6 +353,10 @@ B=1 P=1 S=16384 Hq=32 Hkv=8 D=128 : llm
 B=16 P=16 S=4096 Hq=14 Hkv=2 D=64 scale=0.125 : llm
 B=1 P=1 S=131072 Hq=32 Hkv=8 D=128 : full
 B=64 P=64 S=4096 Hq=32 Hkv=8 D=128 : large
+B=64 P=16384 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : large
+B=32 P=16384 S=8 MP=512 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : full
+B=32 P=4096 S=32 MP=128 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : full
+B=32 P=1024 S=128 MP=32 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : full
 )");
   return op;
 }
