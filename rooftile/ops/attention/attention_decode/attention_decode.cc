@@ -75,14 +75,14 @@ std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const 
                          const Index& begin, const Index& end) {
   const Index G = group_size(), BN = k.tile_param("BN"), length = k["lengths"].at(b);
   Tile q = k.load(k["q"](b, dsl::range(kv_head * G, G), all), "q");  // [G, D]
-  return k.loop(
-      "j", begin, end, BN, empty_state(k, G, k.dim("D")), [&](Index j, std::vector<Tile> state) {
-        const Range block_keys = dsl::range(j, min(BN, end - j));
-        const CacheBlock block(k, is_paged(config), b, kv_head, j, block_keys.extent);
-        Tile keys = block.load("k"), v = block.load("v");         // [BN, D]
-        Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
-        return softmax_step(state, in_window(k, config, scores, block_keys, length), v, "");
-      });
+  return k.loop("j", begin, end, BN, empty_state(k, G, k.dim("D")),
+                [&](Index j, std::vector<Tile> state) {
+                  const Range block_keys = dsl::range(j, min(BN, end - j));
+                  const CacheBlock block(k, is_paged(config), b, kv_head, j, block_keys.extent);
+                  Tile keys = block.load("k"), v = block.load("v");         // [BN, D]
+                  Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
+                  return softmax_step(state, in_window(k, config, scores, block_keys, length), v);
+                });
 }
 
 void single(Kernel& k, const Config& config) {
