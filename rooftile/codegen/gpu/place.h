@@ -21,6 +21,9 @@ std::optional<int64_t> static_bound(const Expr& extent);
 ValueId operand_source(const ir::Program& program, ValueId operand);
 bool is_transposed(const ir::Program& program, ValueId operand);
 
+// A cast of 8-bit floats to a 16-bit type, which changes no value.
+bool widens_bytes(const ir::Program& program, const ir::Node& node);
+
 enum class TileClass : uint8_t { kScalar, kRow, kColumn, kMatrix, kOther };
 TileClass tile_class(const ir::Node& node);
 
