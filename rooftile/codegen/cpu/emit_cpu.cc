@@ -88,6 +88,10 @@ std::string Emitter::layout_text() {
       elements += " + 128";
     }
     size_line("at_" + b.name, "(" + elements + ") * " + std::to_string(es), part(b.name));
+    if (twins_.count(static_cast<int>(i))) {
+      s += "  i64 at_" + b.name + "_next;\n";
+      size_line("at_" + b.name + "_next", "(" + elements + ") * " + std::to_string(es), "thread");
+    }
   }
   std::set<std::string> free;
   for (const Node& node : program_.nodes) {

@@ -122,6 +122,7 @@ Result<std::string> Emitter::emit_ahead(const Node& load) {
     w_.line("const i64 " + var + " = " + next + ";");
     if (!stride.empty()) w_.line("const i64 " + c_symbol(gang_->var) + " = first_member;");
     w_.line("(void)" + var + ";");
+    shadow_next(of_next_);
   };
   w_.open("const auto " + count + " = [&]() -> i64");
   w_.line("if (!(" + next + " < " + end + ")) return 0l;");

@@ -103,6 +103,8 @@ class Emitter {
 
   // emit_gang.cc
   Status emit_gang(const ir::Node& phase, const Gang& gang);
+  Status emit_common_ahead(const ir::Node& loop, const std::vector<Step>& common);
+  void shadow_next(const std::set<int>& buffers);
   Status emit_members(const Gang& gang, const std::function<Status()>& body);
   void find_member_buffers(const Gang& gang, const std::vector<std::string>& parts);
   std::string buffer_declarations(bool of_members) const;
@@ -174,6 +176,8 @@ class Emitter {
   bool other_iteration_ = false;     // what is stored is this iteration's: compute it anew
   const Gang* gang_ = nullptr;       // while its members are written
   std::set<std::string> of_member_;  // scratch that every member of a gang has for itself
+  std::set<int> twins_;              // buffers that exist once more, for the next iteration
+  std::set<int> of_next_;            // of them, those that hold it where code is being written
   bool uses_direct_ = false;
   // While a vector body is written:
   std::vector<std::string>* body_ = nullptr;
