@@ -2,7 +2,6 @@
 #include "rooftile/ops/gemm/gemm_program.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace rooftile::ops {
 
@@ -152,10 +151,7 @@ Schedule large_m_schedule(const Env& dims, int64_t columns, DType dtype, bool pa
   const int64_t row_blocks = std::max<int64_t>((rows + s.tile["BM"] - 1) / s.tile["BM"], 1);
   const int64_t blocks_per_thread = std::max<int64_t>(2 / row_blocks, 1);
   s.tile["BN"] = shared_width(columns, blocks_per_thread, target.threads, 512);
-  if (const char* e = getenv("XGBM")) s.tile["BM"] = atoi(e);
-  if (const char* e = getenv("XGBN")) s.tile["BN"] = atoi(e);
   s.tile["BK"] = depth;
-  if (const char* e = getenv("XGBK")) s.tile["BK"] = atoi(e);
   // Packing B where it is used would repeat it once a row block.
   set_weights(s, packed, rows > s.tile["BM"] ? OperandForm::kAhead : OperandForm::kPack, weights);
   return s;
