@@ -26,6 +26,7 @@ struct BenchOptions {
   std::string route = "tile";        // "tile", or "library": the peer alone, against the roofline
   std::string kernel;                // "" : the first that applies
   std::optional<Schedule> schedule;  // instead of the kernel's own
+  std::string changes;               // to the schedule: compile/schedule_change.h
   bool check = true;
   bool peers = true;
   std::optional<uint64_t> seed;  // default: fresh

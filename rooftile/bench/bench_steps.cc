@@ -4,6 +4,7 @@
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/ladder.h"
+#include "rooftile/compile/schedule_change.h"
 
 namespace rooftile::bench {
 namespace {
@@ -36,8 +37,15 @@ Result<const KernelDef*> choose_kernel(const OpDef& op, const RefCall& call,
 
 Result<KernelSource> generate_for(const OpDef& op, const KernelDef& kernel, const RefCall& call,
                                   const TargetInfo& target, const BenchOptions& options) {
-  const Schedule* schedule = options.schedule ? &*options.schedule : nullptr;
-  return generate(op, kernel, call.config, call.dims, target, schedule);
+  if (options.changes.empty()) {
+    const Schedule* schedule = options.schedule ? &*options.schedule : nullptr;
+    return generate(op, kernel, call.config, call.dims, target, schedule);
+  }
+  Schedule changed = options.schedule  ? *options.schedule
+                     : kernel.schedule ? kernel.schedule(call.config, call.dims, target)
+                                       : Schedule{.name = "default"};
+  RT_RETURN_IF_ERROR(change_schedule(changed, options.changes));
+  return generate(op, kernel, call.config, call.dims, target, &changed);
 }
 
 void describe(const OpDef& op, const Case& test_case, const RefCall& call,

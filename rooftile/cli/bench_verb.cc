@@ -18,6 +18,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> names, cases;
+  std::vector<std::string> changes = {""};  // each case is run with each of them
   std::string set = "smoke", json;
   bench::BenchOptions bench;
   bool no_check = false, no_peers = false;
@@ -86,14 +87,23 @@ Result<int> run(const Options& options) {
                "us", "ratio", "check"});
   std::vector<bench::BenchLine> lines;
   int failed = 0;
-  Progress progress("bench", static_cast<int>(jobs->size()));
+  Progress progress("bench", static_cast<int>(jobs->size() * options.changes.size()));
   if (options.bench.device == "cuda")  // what is missing is said once, and at once
     if (const auto device = cuda::device(0); !device) return device.status();
-  if (options.bench.route == "tile") bench::compile_ahead(*jobs, options.bench);
-  for (const auto& [op, test_case] : *jobs) {
-    progress.step(op->name + " " + test_case.text);
-    auto line = bench::bench_case(*op, test_case, options.bench);
-    if (!line && (jobs->size() == 1 || line.diag().code == ErrorCode::kUsage)) return line.status();
+  bench::BenchOptions bench = options.bench;
+  for (const std::string& changes : options.changes) {
+    bench.changes = changes;
+    if (bench.route == "tile") bench::compile_ahead(*jobs, bench);
+  }
+  std::vector<std::pair<Job, std::string>> runs;
+  for (const Job& job : *jobs)
+    for (const std::string& changes : options.changes) runs.emplace_back(job, changes);
+  for (const auto& [job, changes] : runs) {
+    const auto& [op, test_case] = job;
+    bench.changes = changes;
+    progress.step(op->name + " " + test_case.text + (changes.empty() ? "" : " with " + changes));
+    auto line = bench::bench_case(*op, test_case, bench);
+    if (!line && (runs.size() == 1 || line.diag().code == ErrorCode::kUsage)) return line.status();
     if (!line) {  // the others are still worth their time
       ++failed;
       out->text(line.diag().str());
@@ -138,6 +148,10 @@ void add_bench(CLI::App& app, Action& action) {
       ->capture_default_str();
   verb->add_option("--kernel", options->bench.kernel,
                    "this kernel of the operator; default: the first that applies");
+  verb->add_option("--change", options->changes,
+                   "run with the schedule changed so: \"BN=176 depth=5\"; repeatable, \"\" is none")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb->add_option("--rounds", options->bench.timing.rounds, "timed rounds")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

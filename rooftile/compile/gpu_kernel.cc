@@ -61,6 +61,12 @@ Status check_names(const ir::Program& program, const Schedule& schedule) {
   for (const auto& [loop, plan] : schedule.gpu.loop)
     if (!known_loop(loop))
       return schedule_error(program, schedule, "the schedule names an unknown loop", loop);
+  for (const gpu::LoopSplit& split : schedule.gpu.split)
+    if (!known_loop(split.loop))
+      return schedule_error(program, schedule, "the schedule splits an unknown loop", split.loop);
+  for (const gpu::Turns& turns : schedule.gpu.turns)
+    if (!known_loop(turns.loop))
+      return schedule_error(program, schedule, "the schedule orders an unknown loop", turns.loop);
   return {};
 }
 

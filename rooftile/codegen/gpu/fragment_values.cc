@@ -29,7 +29,8 @@ lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
 }  // namespace
 
 int FragmentLowering::columns(ValueId id) const {
-  return static_cast<int>(static_bound(program_.node(id).shape[1]).value_or(0));
+  const auto wide = static_cast<int>(static_bound(program_.node(id).shape[1]).value_or(0));
+  return wide / placed_.values.at(id).parts;
 }
 
 bool FragmentLowering::is_fast(const Node& node) const {
@@ -67,7 +68,10 @@ void FragmentLowering::declare_registers(Body& out) {
 
 // Row or column of an element inside its tile.
 Val FragmentLowering::coordinate(int axis, const Pos& at) const {
-  if (axis == 1) return reg_i32("column") + at.j * 8 + lanes::floor_mod(at.q, 2);
+  if (axis == 1) {
+    const Val column = reg_i32("column") + at.j * 8 + lanes::floor_mod(at.q, 2);
+    return behind_split_ && placed_.split.owners > 1 ? reg_i32("part_column") + column : column;
+  }
   const Val half = at.q.present() ? halves(at.q) : at.half;
   return reg_i32("row") + at.mb * 64 + half * 8;
 }
@@ -247,7 +251,7 @@ void FragmentLowering::clear_short(ValueId id, Body& out) {
                     lanes::select(coordinate(1, at) < extent, here, element_fill(node.dtype, 0)))};
   Body clear = {loop_over("block", placed_.row_blocks,
                           {loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})})};
-  out.push_back(lanes::if_(extent < columns(id), std::move(clear), {}, true));
+  out.push_back(lanes::if_(extent < columns(id) * value.parts, std::move(clear), {}, true));
 }
 
 // ---- reductions along rows
@@ -358,16 +362,6 @@ void FragmentLowering::join_lanes(ir::ReduceKind kind, DType dtype, const std::s
 // ---- carried values
 // --------------------------------------------------------------------------------
 
-// A sum that a product starts afresh (scale-d = 0) needs no clearing, unless the loop has no step.
-bool FragmentLowering::starts_from_zero_product(const Node& loop, size_t carry) const {
-  const Node& init = program_.node(loop.operands[carry]);
-  const Node& next = program_.node(loop.block.yields[carry]);
-  if (init.op != Op::kFill || init.number != 0 || next.op != Op::kMma) return false;
-  if (next.operands.size() != 3) return false;
-  const Node& sum = program_.node(next.operands[2]);
-  return sum.op == Op::kCarried && sum.operands[0] == loop.id;
-}
-
 void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body& out) {
   for (size_t i = 0; i < loop.operands.size(); ++i) {
     ValueId carried = -1;
@@ -379,7 +373,7 @@ void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body
     const PlacedValue& to = placed_.values.at(carried);
     const PlacedValue& from = placed_.values.at(loop.operands[i]);
     if (from.reg == to.reg && !to.reg.empty()) continue;
-    if (starts_from_zero_product(loop, i)) {
+    if (starts_from_zero_product(program_, loop, i)) {
       Body clear;
       assign_all(loop.operands[i], to, carried, clear);
       out.push_back(lanes::if_(!has_steps, std::move(clear), {}, true));

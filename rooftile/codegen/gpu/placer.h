@@ -2,6 +2,7 @@
 // The pass behind place(): one object that walks a phase. Its parts, by the file that holds them:
 //   place.cc           queries, roles, rows of a tile, who uses what
 //   place_copies.cc    copies and rings, each checked against what the copy engine can do
+//   place_work.cc      loops split over a cluster, groups that take turns
 //   place_values.cc    homes of values, products
 //   place_partials.cc  sums that stay one a lane
 //   place_events.cc    the event trees of the two roles
@@ -45,6 +46,14 @@ class Placer {
   const PlacedRing* ring_of(ValueId load, int* index = nullptr) const;
   // The load behind a product's operand, transposes and widenings of 8-bit floats removed.
   ValueId source(ValueId id) const { return operand_source(program_, id); }
+
+  // ---- how a tile's work is divided (place_work.cc)
+  Status place_split(const gpu::LoopSplit& split);
+  Status check_split_loop(const Node& loop) const;
+  int owners(const Node& loop, const gpu::LoopSplit& split, int columns) const;
+  void keep_to_owner(std::vector<Event>& events) const;
+  Status check_turns() const;
+  const gpu::Turns* turns_of(const Node& loop) const;
 
   // ---- homes (place_values.cc)
   int total_weight(ValueId id);
@@ -93,6 +102,7 @@ class Placer {
   std::map<std::string, ValueId> labels_;
   std::map<std::pair<ValueId, int>, std::string> carries_;
   std::map<std::string, int> names_;
+  bool behind_split_ = false;  // values being placed come after the split loop
 };
 
 }  // namespace rooftile::codegen

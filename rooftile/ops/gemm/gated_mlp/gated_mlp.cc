@@ -45,6 +45,7 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("I"), 2);
   std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
                                                              .columns = dims.at("I"),
+                                                             .depth = dims.at("K"),
                                                              .operand = config.dtype("x"),
                                                              .result = config.dtype("out"),
                                                              .left = "x",

@@ -28,6 +28,7 @@ void gemm_tiles(dsl::Kernel& k, const Config& config) {
 Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
   std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
                                                              .columns = dims.at("N"),
+                                                             .depth = dims.at("K"),
                                                              .operand = config.dtype("a"),
                                                              .result = config.dtype("d"),
                                                              .b_is_kn = config.flag("layout") == 1},
