@@ -24,6 +24,9 @@ lanes::Stmt op(Ins ins, std::vector<lanes::Val> args, int n, int bytes) {
   i.bytes = bytes;
   return lanes::instr(std::move(i));
 }
+lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
+  return lanes::for_(name, 0, count, 1, std::move(body), lanes::Unroll::kYes);
+}
 lanes::Val reg_i32(const std::string& name) { return lanes::var(Ty::kI32, name); }
 lanes::Val u32(const lanes::Val& value) { return lanes::cast(Ty::kU32, value); }
 

@@ -156,6 +156,8 @@ class FragmentLowering {
 
 // Small builders for instructions, shared by the parts.
 lanes::Stmt op(lanes::Ins ins, std::vector<lanes::Val> args = {}, int n = 0, int bytes = 0);
+// for (name in 0..count), unrolled.
+lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body);
 lanes::Val reg_i32(const std::string& name);
 lanes::Val u32(const lanes::Val& value);
 

@@ -22,10 +22,6 @@ namespace {
 
 Val halves(const Val& q) { return lanes::floor_div(q, 2); }
 
-lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
-  return lanes::for_(name, 0, count, 1, std::move(body), Unroll::kYes);
-}
-
 }  // namespace
 
 int FragmentLowering::columns(ValueId id) const {

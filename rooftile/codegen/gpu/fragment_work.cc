@@ -19,10 +19,6 @@ using lanes::Val;
 
 namespace {
 
-lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
-  return lanes::for_(name, 0, count, 1, std::move(body), Unroll::kYes);
-}
-
 // A group's own barrier among those of its kind.
 Val group_barrier(const std::string& allocation) {
   return lanes::shared(allocation) + u32(reg_i32("group")) * 8;
