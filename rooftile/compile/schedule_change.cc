@@ -57,6 +57,13 @@ bool set_cluster(Schedule& s, const std::string& text) {
   return axis.has_value();
 }
 
+bool set_multicast(Schedule& s, const std::string& text) {
+  const auto copy = s.gpu.copy.find(text);
+  if (copy == s.gpu.copy.end()) return false;
+  copy->second.multicast = true;
+  return true;
+}
+
 bool set_split(Schedule& s, const std::string& text) {
   s.gpu.split.clear();
   if (text == "none") return true;
@@ -93,12 +100,17 @@ const std::map<std::string, Change, std::less<>>& changes() {
          if (!p.rings.empty()) p.rings[0].depth = n;
        })},
       {"ctas", sets([](gpu::Plan& p, int n) { p.ctas_per_sm = n; })},
+      {"dependent", sets([](gpu::Plan& p, int n) { p.dependent_launch = n != 0; })},
       {"band", sets([](gpu::Plan& p, int n) { p.order.band = n; })},
       {"groups", sets([](gpu::Plan& p, int n) {
          if (p.roles.size() == 2) p.roles[1].groups = n;
        })},
       {"swap", sets([](gpu::Plan& p, int n) {
          for (auto& [label, product] : p.product) product.swap = n != 0;
+       })},
+      {"evict_first", sets([](gpu::Plan& p, int n) {
+         for (auto& [label, copy] : p.copy)
+           if (copy.staging_columns == 0) copy.l2 = n != 0 ? gpu::L2::kEvictFirst : gpu::L2::kPlain;
        })},
       {"in_flight", sets([](gpu::Plan& p, int n) {
          for (auto& [label, product] : p.product) product.in_flight = n;
@@ -115,6 +127,7 @@ const std::map<std::string, Change, std::less<>>& changes() {
        }},
       {"regs", set_regs},
       {"cluster", set_cluster},
+      {"multicast", set_multicast},
       {"split", set_split},
       {"turns", set_turns},
       {"staging", set_staging},
@@ -122,7 +135,7 @@ const std::map<std::string, Change, std::less<>>& changes() {
   return table;
 }
 
-bool apply(Schedule& schedule, const std::string& word) {
+bool set_field(Schedule& schedule, const std::string& word) {
   const size_t at = word.find('=');
   if (at == std::string::npos) return false;
   const std::string key = word.substr(0, at), value = word.substr(at + 1);
@@ -140,7 +153,7 @@ bool apply(Schedule& schedule, const std::string& word) {
 Status change_schedule(Schedule& schedule, std::string_view words) {
   std::istringstream in{std::string(words)};
   for (std::string word; in >> word;) {
-    if (!apply(schedule, word)) {
+    if (!set_field(schedule, word)) {
       Diag diag;
       diag.code = ErrorCode::kSchedule;
       diag.subject = schedule.name;

@@ -47,8 +47,7 @@ std::string Plan::str() const {
   for (const ClusterAxis& axis : cluster)
     add("cluster(" + axis.axis + ":" + std::to_string(axis.size) + ")");
   for (const LoopSplit& part : split)
-    add("split(" + part.loop + ":" + std::to_string(part.ways) +
-        (part.across == Across::kTail ? " of the tail)" : " over a cluster)"));
+    add("split(" + part.loop + ":" + std::to_string(part.ways) + ")");
   if (grid == Grid::kPersistent) add("persistent");
   if (ctas_per_sm != 1) add("ctas_per_sm(" + std::to_string(ctas_per_sm) + ")");
   if (!order.axes.empty()) add("order(" + joined(order.axes) + ")");

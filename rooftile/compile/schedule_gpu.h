@@ -44,17 +44,11 @@ struct ClusterAxis {
   bool operator==(const ClusterAxis&) const = default;
 };
 
-// A serial loop of sums, shared among several workers: each walks its run of the steps and the
-// partial sums are added in the order of the parts, so that results do not depend on timing. What
-// follows the loop runs once an element.
-enum class Across : uint8_t {
-  kCluster,  // the CTAs of a cluster of `ways`; sums travel through distributed shared memory
-  kTail,     // only the tiles that do not fill a wave of a persistent grid are shared, by up to
-             // `ways` CTAs each; sums travel through a workspace, and a second launch adds them
-};
+// A serial loop of sums, shared among the CTAs of a cluster: each walks its run of the steps, the
+// partial sums travel through distributed shared memory and are added in the order of the parts, so
+// that results do not depend on timing. What follows the loop runs once an element.
 struct LoopSplit {
   std::string loop;
-  Across across = Across::kCluster;
   int ways = 2;
   bool operator==(const LoopSplit&) const = default;
 };

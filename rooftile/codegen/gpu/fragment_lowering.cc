@@ -104,6 +104,11 @@ Result<lanes::Program> FragmentLowering::run() {
   body.push_back(lanes::if_(lanes::equal(reg_i32("warp"), 0), std::move(set_up), {}, true));
   if (cluster_size() > 1) body.push_back(op(Ins::kClusterArrive));
   body.push_back(op(cluster_size() > 1 && !meet_late ? Ins::kClusterWait : Ins::kSyncThreads));
+  if (placed_.plan.dependent_launch) {
+    // All of the above runs beside the kernel before; nothing of it touches global memory.
+    body.push_back(op(Ins::kGridWait));
+    body.push_back(op(Ins::kGridLaunchNext));
+  }
   copying_ = true;
   index_.push_scope();
   copying_role(copying);

@@ -188,10 +188,6 @@ bool FragmentLowering::in_turns() const { return placed_.plan.share == gpu::Shar
 Val FragmentLowering::slots_of_tile(size_t ring, Body& out) {
   Val count = 0;
   for (const Event& event : placed_.copying) {
-    if (event.kind == Event::kFill) {
-      if (static_cast<size_t>(event.ring) == ring) count = count + 1;
-      continue;
-    }
     const Node& loop = program_.node(event.id);
     int fills = 0;
     for (const Event& inner : event.body) fills += static_cast<size_t>(inner.ring) == ring;
@@ -226,8 +222,9 @@ void FragmentLowering::walk_turns(const Val& first, const Val& count, const Val&
                             std::move(body)));
 }
 
-// ---- the token: one barrier a group, that the group before arrives at
-// ----------------------------
+// ---- the token: one barrier a group, that the warps of the group before arrive at
+//
+// Every warp, since the token may come round again before a slow one has seen it pass.
 
 void FragmentLowering::declare_turns() {
   if (placed_.plan.turns.empty()) return;
@@ -238,7 +235,7 @@ void FragmentLowering::declare_turns() {
 void FragmentLowering::set_up_turns(Body& out) {
   if (placed_.plan.turns.empty()) return;
   for (int g = 0; g < placed_.groups; ++g)
-    out.push_back(op(Ins::kBarInit, {lanes::shared("turn") + u32(Val(8 * g)), 1}));
+    out.push_back(op(Ins::kBarInit, {lanes::shared("turn") + u32(Val(8 * g)), 4}));
 }
 
 // Group 0 has the token at first: its fresh barrier counts as one phase behind.
@@ -256,8 +253,8 @@ void FragmentLowering::take_turn(Body& out) {
 void FragmentLowering::pass_turn(Body& out) {
   const Val next =
       lanes::select(lanes::equal(reg_i32("group"), placed_.groups - 1), 0, reg_i32("group") + 1);
-  out.push_back(
-      lanes::if_(leads_group(), {op(Ins::kBarArrive, {lanes::shared("turn") + u32(next) * 8})}));
+  out.push_back(lanes::if_(lanes::equal(reg_i32("lane"), 0),
+                           {op(Ins::kBarArrive, {lanes::shared("turn") + u32(next) * 8})}));
 }
 
 }  // namespace rooftile::codegen

@@ -160,8 +160,9 @@ bool Placer::is_widened_operand(const Node& node) const {
   });
 }
 bool Placer::is_widened_operand_of(ValueId transpose) const {
-  const std::vector<ValueId>& users = users_.at(transpose);
-  return std::all_of(users.begin(), users.end(),
+  const auto users = users_.find(transpose);
+  if (users == users_.end()) return true;  // swapping the product has taken its place
+  return std::all_of(users->second.begin(), users->second.end(),
                      [&](ValueId user) { return takes_bytes(program_.node(user)); });
 }
 bool Placer::takes_bytes(const Node& node) const {

@@ -115,6 +115,8 @@ const gpu::Turns* Placer::turns_of(const Node& loop) const {
 }
 
 // A group skips the slots of the tiles that are not its own, so it must know how many there are.
+// And it may not look at a slot before those of the tile before are taken: the phase of a barrier
+// is known by its parity alone, and the ring may go round several times in a tile.
 Status Placer::check_turns() const {
   const Node& phase = program_.node(placed_.phase);
   if (plan_.turns.size() > 1)
@@ -127,17 +129,23 @@ Status Placer::check_turns() const {
   if (plan_.grid != gpu::Grid::kPersistent)
     return refuse(phase, "groups take whole tiles in turn on a persistent grid", "one tile a CTA",
                   "Grid::kPersistent");
+  if (plan_.turns.empty() || plan_.turns[0].each_step)
+    return refuse(phase, "groups that take whole tiles in turn pass a token behind each",
+                  plan_.turns.empty() ? "no turns" : "turns of each step",
+                  "turns of the loop with the products");
   std::set<std::string> vars(phase.vars.begin(), phase.vars.end());
   for (const Event& event : placed_.copying) {
-    if (event.kind == Event::kFill) continue;
     const Node& node = program_.node(event.id);
+    if (event.kind != Event::kLoop || node.name != plan_.turns[0].loop)
+      return refuse(node, "groups that take turns copy in the loop that they take turns in",
+                    node.label + node.name, plan_.turns[0].loop);
     std::set<std::string> symbols;
     for (const Expr* e : {&node.begin, &node.end, &node.step}) collect_symbols(*e, symbols);
     const bool inner = std::any_of(event.body.begin(), event.body.end(),
                                    [](const Event& e) { return e.kind != Event::kFill; });
     const bool varies = std::any_of(symbols.begin(), symbols.end(),
                                     [&](const std::string& s) { return vars.count(s) != 0; });
-    if (event.kind != Event::kLoop || inner || varies)
+    if (inner || varies)
       return refuse(node, "groups that take turns want tiles of one number of steps", node.name,
                     "a loop whose bounds are the same in every tile");
   }

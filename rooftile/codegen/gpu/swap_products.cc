@@ -27,9 +27,6 @@ class Swapper {
     RT_RETURN_IF_ERROR(find_operands(program_.node(phase).block));
     RT_RETURN_IF_ERROR(find_users(program_.node(phase).block));
     swap(phase);
-    std::set<ValueId> used;
-    collect_operands(program_.node(phase).block, used);
-    drop_unused_transposes(program_.node(phase).block, used);
     RT_RETURN_IF_ERROR(ir::verify(program_));
     return std::move(program_);
   }
@@ -125,24 +122,6 @@ class Swapper {
     out.push_back(node.id);
     program_.nodes.push_back(node);
     return node.id;
-  }
-
-  void collect_operands(const ir::Block& block, std::set<ValueId>& used) const {
-    for (ValueId id : block.nodes) {
-      const Node& node = program_.node(id);
-      used.insert(node.operands.begin(), node.operands.end());
-      used.insert(node.block.yields.begin(), node.block.yields.end());
-      collect_operands(node.block, used);
-    }
-  }
-
-  void drop_unused_transposes(ir::Block& block, const std::set<ValueId>& used) {
-    std::erase_if(block.nodes, [&](ValueId id) {
-      return program_.node(id).op == Op::kTranspose && used.count(id) == 0;
-    });
-    for (ValueId id : block.nodes)
-      if (!program_.node(id).block.nodes.empty())
-        drop_unused_transposes(program_.node(id).block, used);
   }
 
   ir::Program program_;
