@@ -4,12 +4,22 @@
 //   BN=176 depth=5 share=turns turns=kk          words of key=value, in any order
 //
 // A tile parameter's name sets it. The other keys are fields of gpu::Plan:
-//   depth=N            slots of the first ring          ctas=N        CTAs a multiprocessor
-//   groups=N           of the computing role            regs=C/P      of computing / copying
-//   threads cluster=AXIS:N     CTAs along an axis (none: off)   split=LOOP:N  loop over a cluster
-//   (none: off) share=rows|turns   turns=LOOP[:step] (none: off)    grid=cover|persistent swap=0|1
-//   of all products                  in_flight=N   of all products band=N             staging=CxB
-//   columns x buffers of every staged store (0: from registers)
+//   depth=N              slots of the first ring
+//   groups=N             of the computing role
+//   regs=C/P             of a computing, a copying thread
+//   ctas=N               CTAs a multiprocessor
+//   grid=cover|persistent
+//   cluster=AXIS:N       CTAs along an axis; none
+//   multicast=LOAD       shared along that axis
+//   split=LOOP:N         over a cluster; none
+//   share=rows|turns
+//   turns=LOOP[:step]    none
+//   swap=0|1             of all products
+//   in_flight=N          of all products
+//   band=N
+//   staging=CxB          columns x buffers of every staged store; 0: from registers
+//   evict_first=0|1      of all loads
+//   dependent=0|1        launch
 #pragma once
 
 #include <string_view>

@@ -13,10 +13,8 @@ namespace rooftile::codegen {
 
 using ir::Node;
 using ir::Op;
-using lanes::Fn;
 using lanes::Ins;
 using lanes::Ty;
-using lanes::Unroll;
 using lanes::Val;
 
 namespace {

@@ -11,10 +11,8 @@
 namespace rooftile::codegen {
 
 using ir::Node;
-using ir::Op;
 using lanes::Ins;
 using lanes::Ty;
-using lanes::Unroll;
 using lanes::Val;
 
 namespace {
