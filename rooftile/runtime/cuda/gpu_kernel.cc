@@ -2,50 +2,18 @@
 #include "rooftile/runtime/cuda/gpu_kernel.h"
 
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 
 #include "rooftile/runtime/cuda/device.h"
 #include "rooftile/runtime/cuda/launch.h"
-#include "rooftile/runtime/cuda/memory.h"
-#include "rooftile/runtime/cuda/stream.h"
+#include "rooftile/runtime/cuda/workspace.h"
 
 namespace rooftile::cuda {
 namespace {
 
 constexpr size_t kMaxParams = 96, kMaxMaps = 8, kMaxWorkspaces = 16;
 constexpr int64_t kWorkspaceAlign = 256;
-
-// One block a device and stream, kept and grown by the thread that calls: kernels of one stream run
-// one after the other, so they can share it.
-struct WorkspaceKey {
-  int device;
-  abi::Stream stream;
-  bool operator<(const WorkspaceKey& other) const {
-    return device != other.device ? device < other.device : stream < other.stream;
-  }
-};
-
-Result<char*> device_workspace(const Device& device, abi::Stream stream, int64_t bytes) {
-  static std::mutex mutex;
-  // Never destroyed: the driver may be gone when the process ends.
-  static auto* blocks = new std::map<WorkspaceKey, DeviceBuffer>;
-  // Blocks that were too small stay: a graph that was captured with them may run again.
-  static auto* outgrown = new std::list<DeviceBuffer>;
-  std::lock_guard lock(mutex);
-  auto it = blocks->find({device.ordinal(), stream});
-  if (it != blocks->end() && it->second.bytes() >= bytes)
-    return static_cast<char*>(it->second.data());
-  Result<DeviceBuffer> grown = DeviceBuffer::allocate(device, bytes + bytes / 2, stream);
-  if (!grown.ok()) return grown.diag();
-  if (it != blocks->end()) {
-    outgrown->push_back(std::move(it->second));
-    blocks->erase(it);
-  }
-  it = blocks->emplace(WorkspaceKey{device.ordinal(), stream}, std::move(*grown)).first;
-  return static_cast<char*>(it->second.data());
-}
 
 TensorMapSpec map_spec(const GpuMap& map, const RtGpuCall& call, void* data) {
   TensorMapSpec spec;
@@ -223,8 +191,8 @@ Status GpuKernel::launch(const RtGpuCall& call) const {
     int64_t total = 0;
     for (int i = 0; i < image_.num_workspaces; ++i)
       total += (call.workspace_bytes[i] + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
-    Result<char*> block =
-        device_workspace(**on, static_cast<abi::Stream>(call.stream), std::max<int64_t>(total, 1));
+    Result<char*> block = device_workspace(**on, static_cast<abi::Stream>(call.stream),
+                                           GpuWorkspace::kScratch, std::max<int64_t>(total, 1));
     if (!block.ok()) return block.diag();
     char* at = *block;
     for (int i = 0; i < image_.num_workspaces; ++i) {
