@@ -474,7 +474,7 @@ void FragmentLowering::loop(const Event& e, Body& out) {
   Val end = number32(node.name + "_end", node.end, out);
   const Val step = lanes::cast(Ty::kI32, index_.number(node.step, out));
   if (e.id == placed_.split.loop) take_part(step, begin, end, out);
-  if (!copying_) init_carries(node, begin < end, out);
+  if (!copying_) init_carries(node, out);
   const std::string name = index_.unique(node.name);
   loops_.push_back({&node, reg_i32(name), begin, end, step});
   Body target;
@@ -499,6 +499,7 @@ void FragmentLowering::loop(const Event& e, Body& out) {
   events(e.last, around);
   loops_.pop_back();
   if (!e.first.empty()) out.push_back(lanes::if_(begin < end, std::move(target), {}, true));
+  if (!copying_) clear_unstarted(node, begin < end, out);
 }
 
 // ---- rings

@@ -112,7 +112,8 @@ class FragmentLowering {
   void join_lanes(ir::ReduceKind kind, DType dtype, const std::string& reg, const Val& index,
                   Body& out);
   void clear_short(ValueId id, Body& out);
-  void init_carries(const ir::Node& loop, const Val& has_steps, Body& out);
+  void init_carries(const ir::Node& loop, Body& out);
+  void clear_unstarted(const ir::Node& loop, const Val& has_steps, Body& out);
   void assign_all(ValueId from, const PlacedValue& to, ValueId shape_of, Body& out);
   void yield(const ir::Node& loop, Body& out);
   bool is_fast(const ir::Node& node) const;

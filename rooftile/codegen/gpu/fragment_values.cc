@@ -464,7 +464,7 @@ void FragmentLowering::join_lanes(ir::ReduceKind kind, DType dtype, const std::s
 // ---- carried values
 // --------------------------------------------------------------------------------
 
-void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body& out) {
+void FragmentLowering::init_carries(const Node& loop, Body& out) {
   for (size_t i = 0; i < loop.operands.size(); ++i) {
     ValueId carried = -1;
     for (ValueId id : loop.block.nodes) {
@@ -475,14 +475,21 @@ void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body
     const PlacedValue& to = placed_.values.at(carried);
     const PlacedValue& from = placed_.values.at(loop.operands[i]);
     if (from.reg == to.reg && !to.reg.empty()) continue;
-    if (starts_from_zero_product(program_, loop, i)) {
-      Body clear;
-      assign_all(loop.operands[i], to, carried, clear);
-      out.push_back(lanes::if_(!has_steps, std::move(clear), {}, true));
-      continue;
-    }
-    assign_all(loop.operands[i], to, carried, out);
+    if (!starts_from_zero_product(program_, loop, i))
+      assign_all(loop.operands[i], to, carried, out);
   }
+}
+
+// Sums that the first product of a loop overwrites, where the loop had no step. Behind the loop:
+// ahead of it ptxas would clear them always, and wait for every product before the next.
+void FragmentLowering::clear_unstarted(const Node& loop, const Val& has_steps, Body& out) {
+  Body clear;
+  for (size_t i = 0; i < loop.operands.size(); ++i)
+    if (starts_from_zero_product(program_, loop, i)) {
+      const ValueId sum = program_.node(loop.block.yields[i]).operands[2];
+      assign_all(loop.operands[i], placed_.values.at(sum), sum, clear);
+    }
+  if (!clear.empty()) out.push_back(lanes::if_(!has_steps, std::move(clear), {}, true));
 }
 
 void FragmentLowering::yield(const Node& loop, Body& out) {

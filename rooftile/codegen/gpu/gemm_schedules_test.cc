@@ -106,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
                   136, 200},
         Variation{"SplitOneOwnerPersistent", "split=kk:2 BM=64 groups=1 grid=persistent", 136, 136,
                   200},
-        Variation{"SplitSwap", "swap=1 BM=16 BN=64 groups=1 staging=0 split=kk:2", 11, 136, 328},
+        Variation{"SplitSwap", "swap=1 BM=16 BN=64 groups=1 staging=0 split=kk:2 dependent=1", 11,
+                  136, 328},
         Variation{"SplitSwapOneOwner", "swap=1 BM=8 BN=64 groups=1 staging=0 split=kk:4", 3, 72,
                   520},
         // Whole tiles in turn; an odd number of them, rings that wrap in the middle of one.

@@ -13,16 +13,11 @@ struct TileChoice {
   int64_t rows, columns;
   int cluster;  // CTAs along the rows that share b
   double rate;
-  int split = 1;  // CTAs of a cluster that share the sums over K
 };
 constexpr TileChoice kTiles[] = {
     {128, 256, 1, 1.00}, {128, 192, 2, 0.98}, {128, 128, 2, 0.94}, {128, 64, 1, 0.62},
     {64, 256, 1, 0.80},  {64, 128, 1, 0.62},  {64, 64, 1, 0.40},   {64, 32, 1, 0.15},
 };
-// Tiles that a cluster may split, and what handing the sums round costs, in steps of K.
-constexpr TileChoice kSplitTiles[] = {
-    {128, 256, 1, 1.00}, {128, 128, 1, 0.94}, {128, 64, 1, 0.62}, {64, 128, 1, 0.62}};
-constexpr double kSplitSteps = 384;
 
 // CTAs that run at once in clusters of that size: a cluster lies in one GPC, of 16 or 18
 // multiprocessors.
@@ -38,8 +33,7 @@ int64_t blocks(int64_t extent, int64_t block) { return (extent + block - 1) / bl
 // Columns of a staged chunk, 128 bytes; 0: the result is stored from registers.
 int staging(const TileChoice& tile, const Sm90Gemm& p) {
   const int64_t chunk = 128 / size_bytes(p.result);
-  const bool whole = tile.columns / tile.split % chunk == 0;
-  return size_bytes(p.result) > 1 && whole ? static_cast<int>(chunk) : 0;
+  return size_bytes(p.result) > 1 && tile.columns % chunk == 0 ? static_cast<int>(chunk) : 0;
 }
 bool staged(const TileChoice& tile, const Sm90Gemm& p) { return staging(tile, p) != 0; }
 
@@ -49,9 +43,7 @@ int ring_depth(const TileChoice& tile, const Sm90Gemm& p) {
   const auto products = static_cast<int64_t>(p.right.size());
   const int64_t slot = (tile.rows + products * tile.columns) * 128;
   const int64_t chunks = staged(tile, p) ? groups_of(tile) * 2 * 8192 : 0;
-  // Images of split sums: of every CTA, of the part that this one owns.
-  const int64_t images = tile.split > 1 ? products * tile.rows * tile.columns * 4 : 0;
-  return static_cast<int>(std::min<int64_t>((kSharedBytes - chunks - images) / slot, 16));
+  return static_cast<int>(std::min<int64_t>((kSharedBytes - chunks) / slot, 16));
 }
 
 bool fits(const TileChoice& tile, const Sm90Gemm& p) {
@@ -63,31 +55,23 @@ bool fits(const TileChoice& tile, const Sm90Gemm& p) {
   return tile.cluster == 1 || blocks(p.rows, tile.rows) >= 2;
 }
 
-// Time in multiples of one product over one step of K.
+// Time in multiples of one product.
 double cost(const TileChoice& tile, const Sm90Gemm& p, const TargetInfo& target) {
   const int64_t tiles = p.batches * blocks(p.rows, tile.rows) * blocks(p.columns, tile.columns);
-  const int64_t waves = blocks(tiles * tile.split, resident(tile.split, target));
-  const double steps = static_cast<double>(std::max<int64_t>(p.depth, 1)) / tile.split;
-  const double handing = tile.split > 1 ? kSplitSteps * tile.split : 0;
-  return static_cast<double>(waves * tile.rows * tile.columns) * (steps + handing) / tile.rate;
+  const int64_t waves = blocks(tiles, target.multiprocessors);
+  return static_cast<double>(waves * tile.rows * tile.columns) / tile.rate;
 }
 
 TileChoice choose(const Sm90Gemm& p, const TargetInfo& target) {
-  std::vector<TileChoice> candidates;
-  for (const TileChoice& tile : kTiles)
-    if (fits(tile, p)) candidates.push_back(tile);
-  for (TileChoice tile : kSplitTiles)
-    for (const int split : {2, 4}) {
-      tile.split = split;
-      if (fits(tile, p)) candidates.push_back(tile);
-    }
   TileChoice best = kTiles[0];
   double least = 0;
-  for (const TileChoice& tile : candidates)
+  for (const TileChoice& tile : kTiles) {
+    if (!fits(tile, p)) continue;
     if (const double now = cost(tile, p, target); least == 0 || now < least) {
       least = now;
       best = tile;
     }
+  }
   return best;
 }
 
@@ -125,6 +109,7 @@ Schedule few_rows(const Sm90Gemm& p, const TargetInfo& target) {
       {.copies = copies_of(p),
        .depth = static_cast<int>(std::min<int64_t>((kSharedBytes - images) / slot, 16))}};
   for (const std::string& product : p.products) s.gpu.product[product].swap = true;
+  s.gpu.dependent_launch = true;
   return s;
 }
 
@@ -138,15 +123,13 @@ std::optional<Schedule> sm90_gemm_schedule(const Sm90Gemm& p, const TargetInfo& 
   const int groups = groups_of(tile);
   Schedule s;
   s.name = "wgmma_" + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
-           (tile.cluster > 1 ? "_c" + std::to_string(tile.cluster) : "") +
-           (tile.split > 1 ? "_k" + std::to_string(tile.split) : "");
+           (tile.cluster > 1 ? "_c" + std::to_string(tile.cluster) : "");
   s.tile = {{"BM", tile.rows}, {"BN", tile.columns}, {"BK", 128 / bytes}};
   const gpu::Labels copies = copies_of(p);
   s.gpu.roles = {
       {.name = "feed", .groups = 1, .regs = groups > 1 ? 40 : 0, .runs = copies},
       {.name = "mma", .groups = groups, .regs = groups > 1 ? 232 : 0, .runs = p.products}};
   if (tile.cluster > 1) s.gpu.cluster = {{"i", tile.cluster}};
-  if (tile.split > 1) s.gpu.split = {{.loop = "kk", .ways = tile.split}};
   s.gpu.grid = gpu::Grid::kPersistent;
   s.gpu.order.band_axis = "i";
   s.gpu.order.band = 16;

@@ -32,7 +32,20 @@ TensorMapSpec map_spec(const GpuMap& map, const RtGpuCall& call, void* data) {
     case DType::kF32:
       layout.type = abi::kMapF32;
       break;
-    default:
+    case DType::kI32:
+      layout.type = abi::kMapI32;
+      break;
+    case DType::kU32:
+      layout.type = abi::kMapU32;
+      break;
+    case DType::kI64:
+      layout.type = abi::kMapI64;
+      break;
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool:
       layout.type = abi::kMapU8;
   }
   const int64_t* shape = call.shapes[map.tensor];
