@@ -29,8 +29,17 @@ lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
 }
 lanes::Val reg_i32(const std::string& name) { return lanes::var(Ty::kI32, name); }
 lanes::Val u32(const lanes::Val& value) { return lanes::cast(Ty::kU32, value); }
+lanes::Cache cache_of(gpu::L2 l2) {
+  return l2 == gpu::L2::kEvictFirst  ? lanes::Cache::kEvictFirst
+         : l2 == gpu::L2::kEvictLast ? lanes::Cache::kEvictLast
+                                     : lanes::Cache::kPlain;
+}
 
 namespace {
+
+lanes::Stmt by_elected(lanes::Body body) {
+  return lanes::if_(lanes::var(Ty::kPred, "elected"), std::move(body));
+}
 
 lanes::Val barrier(const std::string& allocation, const lanes::Val& slot) {
   return lanes::shared(allocation) + u32(slot) * 8;
@@ -104,8 +113,9 @@ Result<lanes::Program> FragmentLowering::run() {
   body.push_back(lanes::if_(lanes::equal(reg_i32("warp"), 0), std::move(set_up), {}, true));
   if (cluster_size() > 1) body.push_back(op(Ins::kClusterArrive));
   body.push_back(op(cluster_size() > 1 && !meet_late ? Ins::kClusterWait : Ins::kSyncThreads));
+  // The kernel before may still run: nothing of global memory is touched before it is over, and the
+  // one behind may take what this one leaves idle.
   if (placed_.plan.dependent_launch) {
-    // All of the above runs beside the kernel before; nothing of it touches global memory.
     body.push_back(op(Ins::kGridWait));
     body.push_back(op(Ins::kGridLaunchNext));
   }
@@ -197,7 +207,7 @@ void FragmentLowering::set_up_barriers(Body& out) {
     const std::string slot = index_.unique("slot");
     body.push_back(lanes::for_(
         slot, 0, ring.depth, 1,
-        {op(Ins::kBarInit, {barrier("full_" + ring.name, reg_i32(slot)), 1}),
+        {op(Ins::kBarInit, {barrier("full_" + ring.name, reg_i32(slot)), ring.arrivals()}),
          op(Ins::kBarInit, {barrier("empty_" + ring.name, reg_i32(slot)), readers * sharers})},
         lanes::Unroll::kYes));
   }
@@ -213,7 +223,9 @@ void FragmentLowering::set_up_barriers(Body& out) {
 }
 
 void FragmentLowering::copying_role(Body& out) {
-  out.push_back(lanes::comment("copying role: one thread keeps the rings full"));
+  out.push_back(lanes::comment(placed_.has_thread_copies()
+                                   ? "copying role: its threads keep the rings full"
+                                   : "copying role: one thread keeps the rings full"));
   const int regs = placed_.plan.roles[0].regs;
   if (regs > 0) out.push_back(op(Ins::kRegsDec, {}, regs));
   Body body;
@@ -221,15 +233,26 @@ void FragmentLowering::copying_role(Body& out) {
     body.push_back(lanes::decl(Ty::kI32, ring.name + "_slot", 0));
     body.push_back(lanes::decl(Ty::kI32, ring.name + "_phase", 0));
   }
-  walk_tiles(body, placed_.copying);
-  drain(body);
   Body warp;
   warp.push_back(lanes::decl(Ty::kPred, "elected"));
   lanes::Instr elect;
   elect.ins = Ins::kElect;
   elect.results = {{"elected", {}, 1}};
   warp.push_back(lanes::instr(std::move(elect)));
-  warp.push_back(lanes::if_(lanes::var(Ty::kPred, "elected"), std::move(body)));
+  if (placed_.has_thread_copies()) {
+    for (lanes::Stmt& s : warp) out.push_back(std::move(s));
+    out.push_back(lanes::assign(
+        "elected", lanes::var(Ty::kPred, "elected") && lanes::equal(reg_i32("warp"), 0)));
+    for (lanes::Stmt& s : body) out.push_back(std::move(s));
+    walk_tiles(out, placed_.copying);
+    Body rest;
+    drain(rest);
+    if (!rest.empty()) out.push_back(by_elected(std::move(rest)));
+    return;
+  }
+  walk_tiles(body, placed_.copying);
+  drain(body);
+  warp.push_back(by_elected(std::move(body)));
   out.push_back(lanes::if_(lanes::equal(reg_i32("warp"), 0), std::move(warp), {}, true));
 }
 
@@ -407,6 +430,15 @@ void FragmentLowering::events(const std::vector<Event>& list, Body& out) {
   }
 }
 
+// The events of a block of its own: what is loaded or looked up in it is not there behind it.
+void FragmentLowering::scope(const std::vector<Event>& list, Body& out) {
+  const auto outer = looked_up_;
+  index_.push_scope();
+  events(list, out);
+  index_.pop_scope();
+  looked_up_ = outer;
+}
+
 void FragmentLowering::event(const Event& e, Body& out) {
   if (!error_.ok()) return;
   const Node* node = e.id >= 0 ? &program_.node(e.id) : nullptr;
@@ -462,9 +494,7 @@ void FragmentLowering::event(const Event& e, Body& out) {
 void FragmentLowering::when(const Event& e, Body& out) {
   const Val condition = index_.condition(program_.node(e.id).expr, out);
   Body body;
-  index_.push_scope();
-  events(e.body, body);
-  index_.pop_scope();
+  scope(e.body, body);
   out.push_back(lanes::if_(condition, std::move(body), {}, true));
 }
 
@@ -481,19 +511,15 @@ void FragmentLowering::loop(const Event& e, Body& out) {
   Body& around = e.first.empty() ? out : target;
   Val from = begin;
   if (!e.first.empty()) {
-    index_.push_scope();
     index_.bind(node.name, begin);
     loops_.back().var = begin;
-    events(e.first, target);
+    scope(e.first, target);
     loops_.back().var = reg_i32(name);
-    index_.pop_scope();
     from = begin + step;
   }
   Body body;
-  index_.push_scope();
   index_.bind(node.name, reg_i32(name));
-  events(e.body, body);
-  index_.pop_scope();
+  scope(e.body, body);
   around.push_back(lanes::for_(name, from, end, step, std::move(body)));
   index_.bind(node.name, begin);  // `last` names no element of the loop's range but its first
   events(e.last, around);
@@ -516,14 +542,41 @@ void FragmentLowering::advance(const std::string& slot, const std::string& phase
 
 void FragmentLowering::fill(const Event& e, Body& out) {
   const PlacedRing& ring = placed_.rings[static_cast<size_t>(e.ring)];
+  const std::vector<PlacedCopy>& copies = ring.alternatives[static_cast<size_t>(e.n)];
   const std::string slot = ring.name + "_slot", phase = ring.name + "_phase";
+  const Val full = barrier("full_" + ring.name, reg_i32(slot));
   // A fresh barrier counts as one phase behind: the first round waits for nothing.
-  out.push_back(op(Ins::kBarWait, {barrier("empty_" + ring.name, reg_i32(slot)),
-                                   lanes::fn(lanes::Fn::kXor, {reg_i32(phase), 1})}));
-  out.push_back(
-      op(Ins::kBarExpect, {barrier("full_" + ring.name, reg_i32(slot))}, 0, ring.slot_bytes));
-  for (const PlacedCopy& copy : ring.alternatives[static_cast<size_t>(e.n)])
-    fill_copy(ring, copy, out);
+  Body wait = {op(Ins::kBarWait, {barrier("empty_" + ring.name, reg_i32(slot)),
+                                  lanes::fn(lanes::Fn::kXor, {reg_i32(phase), 1})})};
+  Body by_engine, by_threads;
+  if (ring.has_engine())
+    by_engine.push_back(
+        op(Ins::kBarExpect, {full}, 0, ring.engine_bytes(static_cast<size_t>(e.n))));
+  for (const PlacedCopy& copy : copies) {
+    for (const ir::DimIndex& dim : program_.node(copy.load).region)
+      if (dim.kind == ir::DimIndex::kIndirect) look_up(dim.indirect, copy, out);
+    if (copy.by_threads())
+      copy_rows(ring, copy, by_threads);
+    else if (copy.run_rows > 0)
+      copy_runs(ring, copy, by_engine);
+    else
+      fill_copy(ring, copy, by_engine);
+  }
+  const auto append = [&](Body& more) {
+    for (lanes::Stmt& s : more) out.push_back(std::move(s));
+  };
+  if (ring.has_threads()) {
+    append(wait);
+    if (!by_engine.empty()) out.push_back(by_elected(std::move(by_engine)));
+    by_threads.push_back(op(Ins::kCpArrive, {full}));
+    append(by_threads);
+  } else if (placed_.has_thread_copies()) {
+    for (lanes::Stmt& s : by_engine) wait.push_back(std::move(s));
+    out.push_back(by_elected(std::move(wait)));
+  } else {
+    append(wait);
+    append(by_engine);
+  }
   advance(slot, phase, ring.depth, out);
 }
 
@@ -544,9 +597,7 @@ void FragmentLowering::fill_copy(const PlacedRing& ring, const PlacedCopy& copy,
     i.map = map;
     i.dtype = load.dtype;
     i.bytes = rows * 128;
-    i.cache = copy.how.l2 == gpu::L2::kEvictFirst  ? lanes::Cache::kEvictFirst
-              : copy.how.l2 == gpu::L2::kEvictLast ? lanes::Cache::kEvictLast
-                                                   : lanes::Cache::kPlain;
+    i.cache = cache_of(copy.how.l2);
     Val address = lanes::shared("ring_" + ring.name) + u32(slot) * ring.slot_bytes +
                   (ring.offset_in_slot(copy.load) + chunk * copy.chunk_bytes());
     if (sharers > 1) address = address + u32(reg_i32("rank")) * (rows * 128);
@@ -599,6 +650,8 @@ void FragmentLowering::acquire(const Event& e, Body& out) {
   const std::string next = ring.name + "_next";
   out.push_back(op(Ins::kBarWait,
                    {barrier("full_" + ring.name, reg_i32(next)), reg_i32(ring.name + "_phase")}));
+  // What threads wrote, products read through the other proxy.
+  if (ring.has_threads()) out.push_back(op(Ins::kProxyFence));
   out.push_back(lanes::assign(ring.name + "_at", reg_i32(next)));
   advance(next, ring.name + "_phase", ring.depth, out);
   for (const std::vector<PlacedCopy>& copies : ring.alternatives) {

@@ -2,6 +2,7 @@
 // The fragment way of a whole program: each phase with a product is placed and lowered, the others
 // go by strips; and what the kernels need of a call.
 #include <algorithm>
+#include <set>
 
 #include "rooftile/codegen/gpu/fragment_lowering.h"
 #include "rooftile/codegen/gpu/lower.h"
@@ -23,12 +24,18 @@ bool has_product(const ir::Program& program, const ir::Block& block) {
   });
 }
 
+// Copies by threads need aligned data and rows.
+void need_aligned(const std::string& name, GpuNeeds& needs) {
+  if (std::find(needs.aligned.begin(), needs.aligned.end(), name) == needs.aligned.end())
+    needs.aligned.push_back(name);
+}
+
 // A tensor map needs aligned data and rows, and no extent of 0. What the copy engine stores at the
 // end of a row is whole 16-byte chunks: measured on an H200, a row of one bf16 took more than its
 // two bytes.
 void need_map(const ir::Program& program, const std::string& name, GpuNeeds& needs) {
   const ir::TensorParam& tensor = *program.tensor(name);
-  needs.aligned.push_back(name);
+  need_aligned(name, needs);
   for (const Expr& extent : tensor.shape)
     if (!extent.is_const()) needs.conditions.push_back(extent >= Expr(1));
   if (tensor.role == ir::Role::kIn) return;
@@ -43,6 +50,7 @@ void need_map(const ir::Program& program, const std::string& name, GpuNeeds& nee
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
                                                 const Schedule& schedule, std::string& scheduled) {
   GpuVariant variant;
+  std::set<std::string> mapped;
   int count = 0;
   for (ValueId id : program.body.nodes) {
     const Node& phase_node = program.node(id);
@@ -67,10 +75,12 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
     scheduled += placed->str(*turned);
     Result<lanes::Program> lanes = FragmentLowering(*turned, *placed, phase).run();
     if (!lanes.ok()) return lanes.diag();
+    for (const PlacedRing& ring : placed->rings)
+      for (const std::vector<PlacedCopy>& copies : ring.alternatives)
+        for (const PlacedCopy& copy : copies)
+          if (copy.by_threads()) need_aligned(turned->node(copy.load).name, variant.needs);
     for (const lanes::TensorMapUse& map : lanes->maps)
-      if (std::find(variant.needs.aligned.begin(), variant.needs.aligned.end(), map.tensor) ==
-          variant.needs.aligned.end())
-        need_map(program, map.tensor, variant.needs);
+      if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
     variant.phases.push_back(std::move(*lanes));
   }
   variant.needs.align_bytes = 16;
