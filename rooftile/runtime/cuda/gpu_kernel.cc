@@ -17,34 +17,61 @@ namespace {
 constexpr size_t kMaxParams = 96, kMaxMaps = 8, kMaxWorkspaces = 16;
 constexpr int64_t kWorkspaceAlign = 256;
 
-// One block a device and stream, kept and grown by the thread that calls: kernels of one stream run
-// one after the other, so they can share it.
+// One block a device, stream and kind, kept and grown by the thread that calls: kernels of one
+// stream run one after the other, so they can share it.
 struct WorkspaceKey {
   int device;
   abi::Stream stream;
-  bool operator<(const WorkspaceKey& other) const {
-    return device != other.device ? device < other.device : stream < other.stream;
-  }
+  GpuWorkspace kind;
+  auto operator<=>(const WorkspaceKey&) const = default;
 };
 
-Result<char*> device_workspace(const Device& device, abi::Stream stream, int64_t bytes) {
+Result<char*> device_workspace(const Device& device, abi::Stream stream, GpuWorkspace kind,
+                               int64_t bytes) {
   static std::mutex mutex;
   // Never destroyed: the driver may be gone when the process ends.
   static auto* blocks = new std::map<WorkspaceKey, DeviceBuffer>;
   // Blocks that were too small stay: a graph that was captured with them may run again.
   static auto* outgrown = new std::list<DeviceBuffer>;
   std::lock_guard lock(mutex);
-  auto it = blocks->find({device.ordinal(), stream});
+  const WorkspaceKey key{device.ordinal(), stream, kind};
+  auto it = blocks->find(key);
   if (it != blocks->end() && it->second.bytes() >= bytes)
     return static_cast<char*>(it->second.data());
   Result<DeviceBuffer> grown = DeviceBuffer::allocate(device, bytes + bytes / 2, stream);
   if (!grown.ok()) return grown.diag();
+  if (kind == GpuWorkspace::kZeroed)
+    RT_RETURN_IF_ERROR(fill(device, grown->data(), 0, grown->bytes(), stream));
   if (it != blocks->end()) {
     outgrown->push_back(std::move(it->second));
     blocks->erase(it);
   }
-  it = blocks->emplace(WorkspaceKey{device.ordinal(), stream}, std::move(*grown)).first;
+  it = blocks->emplace(key, std::move(*grown)).first;
   return static_cast<char*>(it->second.data());
+}
+
+int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
+}
+
+// The workspaces of one kind, side by side in their block.
+Status place_workspaces(const Device& device, const GpuKernelImage& image, const RtGpuCall& call,
+                        GpuWorkspace kind, std::array<void*, kMaxWorkspaces>& out) {
+  int64_t total = 0;
+  bool any = false;
+  for (size_t i = 0; i < image.workspaces.size(); ++i)
+    if (image.workspaces[i] == kind) any = true, total += aligned_bytes(call.workspace_bytes[i]);
+  if (!any) return {};
+  Result<char*> block = device_workspace(device, static_cast<abi::Stream>(call.stream), kind,
+                                         std::max<int64_t>(total, 1));
+  if (!block.ok()) return block.diag();
+  char* at = *block;
+  for (size_t i = 0; i < image.workspaces.size(); ++i) {
+    if (image.workspaces[i] != kind) continue;
+    out[i] = at;
+    at += aligned_bytes(call.workspace_bytes[i]);
+  }
+  return {};
 }
 
 TensorMapSpec map_spec(const GpuMap& map, const RtGpuCall& call, void* data) {
@@ -219,19 +246,8 @@ Status GpuKernel::launch(const RtGpuCall& call) const {
   if (!on.ok()) return on.diag();
   const auto variant = static_cast<size_t>(call.variant);
   std::array<void*, kMaxWorkspaces> workspaces;
-  if (image_.num_workspaces > 0) {
-    int64_t total = 0;
-    for (int i = 0; i < image_.num_workspaces; ++i)
-      total += (call.workspace_bytes[i] + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
-    Result<char*> block =
-        device_workspace(**on, static_cast<abi::Stream>(call.stream), std::max<int64_t>(total, 1));
-    if (!block.ok()) return block.diag();
-    char* at = *block;
-    for (int i = 0; i < image_.num_workspaces; ++i) {
-      workspaces[static_cast<size_t>(i)] = at;
-      at += (call.workspace_bytes[i] + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
-    }
-  }
+  for (const GpuWorkspace kind : {GpuWorkspace::kScratch, GpuWorkspace::kZeroed})
+    RT_RETURN_IF_ERROR(place_workspaces(**on, image_, call, kind, workspaces));
   // A kernel that cannot be made ready must not leave the ones before it launched.
   for (size_t phase = 0; phase < image_.variants[variant].size(); ++phase) {
     Result<const Kernel*> found =

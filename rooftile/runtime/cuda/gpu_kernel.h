@@ -54,10 +54,16 @@ struct GpuPhase {
   std::vector<GpuParam> params;
 };
 
+// What a kernel may expect of a workspace tensor.
+enum class GpuWorkspace : uint8_t {
+  kScratch,  // nothing
+  kZeroed,   // zeros, which it leaves as it found them: counters and tickets
+};
+
 struct GpuKernelImage {
   std::string name;
   std::vector<std::vector<GpuPhase>> variants;
-  int num_workspaces = 0;
+  std::vector<GpuWorkspace> workspaces;
 };
 
 // Lives as long as the process: graphs may call it.

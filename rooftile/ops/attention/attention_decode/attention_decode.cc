@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "rooftile/ops/attention/attention_contract.h"
+#include "rooftile/ops/attention/attention_decode/attention_decode_raw.h"
 #include "rooftile/ops/attention/attention_program.h"
 #include "rooftile/ops/strips_sm90.h"
 
@@ -283,10 +284,11 @@ OpDef attention_decode() {
                .build = single,
                .schedule = single_schedule,
                .applies =
-                   [](const Config&, const Env& dims) {
+                   [](const Config&, const Env& dims, const TargetInfo&) {
                      return dims.at("B") * dims.at("Hkv") >= kEnoughTiles;
                    }})
       .kernel({.name = "split", .build = split, .schedule = split_schedule})
+      .kernel(decode_raw_kernel())
       .inputs(decode_inputs)
       .cost(decode_cost)
       .tolerance(attention_tolerance)

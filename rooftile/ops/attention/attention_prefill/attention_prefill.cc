@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "rooftile/ops/attention/attention_contract.h"
+#include "rooftile/ops/attention/attention_prefill/attention_prefill_raw.h"
 #include "rooftile/ops/attention/attention_program.h"
 #include "rooftile/ops/strips_sm90.h"
 
@@ -277,11 +278,14 @@ OpDef attention_prefill() {
       .kernel({.name = "packed",
                .build = packed_sequences,
                .schedule = prefill_schedule,
-               .applies = [](const Config& config, const Env&) { return config.has("cu_q"); }})
+               .applies = [](const Config& config, const Env&,
+                             const TargetInfo&) { return config.has("cu_q"); }})
       .kernel({.name = "one",
                .build = one_sequence,
                .schedule = prefill_schedule,
-               .applies = [](const Config& config, const Env&) { return !config.has("cu_q"); }})
+               .applies = [](const Config& config, const Env&,
+                             const TargetInfo&) { return !config.has("cu_q"); }})
+      .kernel(prefill_raw_kernel())
       .inputs(prefill_inputs)
       .cost(prefill_cost)
       .tolerance(attention_tolerance)
