@@ -17,7 +17,7 @@ constexpr std::array kRungs = {Rung::kInterp, Rung::kVec, Rung::kKernel, Rung::k
 // seconds.
 constexpr double kMaxInterpreterFlops = 2e6;
 
-// What hand-written kernels ask of data and strides.
+// What the fast variants of GPU kernels ask of data and strides: a layout that just meets it.
 constexpr int kVectorBytes = 16;
 
 // Both sides compute in double; they differ by the order of sums and by elementary functions.
@@ -185,7 +185,7 @@ void Climb::compiled(Rung rung) {
     return sink_(out);
   }
   if (!kernel) return fail(out, kernel.diag());
-  const int spaced = kernel_.is_raw() ? kVectorBytes : 0;
+  const int spaced = target_.gpu && executor_.compiles() ? kVectorBytes : 0;
   const Verdict verdict =
       judge({op_, *inputs_, *expected_, tolerance_, options_.runs, spaced}, *kernel);
   if (rung == Rung::kKernel) kernel_results_ = verdict.results;

@@ -310,6 +310,8 @@ B=3 P=3 S=50 Hq=20 Hkv=1 D=160 : smoke,ci
 B=3 P=3 S=1000 Hq=32 Hkv=2 D=128 lse=1 : ci
 B=8 P=200 S=64 MP=17 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 lse=1 : ci
 B=64 P=64 S=257 Hq=8 Hkv=2 D=64 dtype=f16 : ci
+B=7 P=60 S=16 MP=8 block_table=1 kv_layout=paged Hq=16 Hkv=2 D=128 lse=1 : ci
+B=300 P=300 S=70 Hq=8 Hkv=2 D=128 lse=1 : ci
 B=1 P=1 S=2048 Hq=14 Hkv=2 D=64 scale=0.125 : ci
 B=32 P=32 S=4096 Hq=32 Hkv=8 D=128 : llm
 B=32 P=8192 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm

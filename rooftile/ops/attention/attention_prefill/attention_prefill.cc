@@ -311,6 +311,9 @@ Tq=0 Tk=0 B1=1 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 : smoke,ci
 Tq=300 Tk=300 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
 Tq=257 Tk=511 Hq=2 Hkv=1 D=64 causal=1 window_left=100 lse=1 : ci
 Tq=127 Tk=128 Hq=12 Hkv=2 D=64 dtype=f16 : ci
+Tq=77 Tk=517 Hq=4 Hkv=2 D=128 lse=1 : ci
+Tq=500 Tk=130 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
+Tq=333 Tk=641 Hq=2 Hkv=1 D=64 causal=1 lse=1 : ci
 Tq=128 Tk=129 Hq=1 Hkv=1 D=256 causal=1 dtype=f32 : ci
 Tq=700 Tk=700 B1=17 cu_q=1 cu_k=1 Hq=4 Hkv=2 D=64 causal=1 lse=1 : ci
 Tq=2000 Tk=2000 B1=1001 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 causal=1 : ci

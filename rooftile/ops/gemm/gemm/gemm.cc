@@ -105,6 +105,10 @@ M=300 N=700 K=513 packed_b=1 dtype=f32 activation=silu bias=1 : ci
 M=128 N=256 K=64 bias=1 c=1 : ci
 M=1 N=384 K=64 bias=1 c=1 : ci
 M=576 N=16 K=7168 : ci
+M=5 N=776 K=328 : ci
+M=40 N=1000 K=136 alpha=0.25 : ci
+M=130 N=776 K=264 : ci
+M=300 N=1032 K=520 alpha=2 : ci
 M=65536 N=10 K=10 bias=1 : ci
 M=1 N=4096 K=4096 packed_b=1 : llm
 M=16 N=4096 K=4096 packed_b=1 : llm

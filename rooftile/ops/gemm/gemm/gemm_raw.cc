@@ -11,21 +11,26 @@ constexpr int64_t kMaxTiles = std::numeric_limits<int32_t>::max();
 constexpr int64_t kSharedOfSm = 233472,
                   kReserved = 1024;  // bytes; what a CTA takes besides its own
 constexpr int64_t kFewRows = 64;
+constexpr int64_t kUnit = 8;  // elements in 16 bytes
 
-// A product with alpha and nothing else.
-bool is_plain(const Config& config) {
+// A product with alpha and nothing else. Rows of D are whole units of 16 bytes: the copy engine,
+// too, writes the unit that the last column lies in to its end.
+bool is_plain(const Config& config, const Env& dims) {
+  if (dims.at("N") % kUnit != 0 || dims.at("K") <= 0) return false;
   for (const char* tensor : {"a", "b", "d"})
     if (config.dtype(tensor) != DType::kBf16) return false;
   return config.flag("layout") == 0 && config.flag("activation") == 0 && !config.has("bias") &&
          !config.has("c") && config.flag("packed_b") == 0;
 }
 
+Expr whole_units() { return Expr::sym("N") % Expr(kUnit) == Expr(0); }
+
 Expr round_blocks(const char* dim, int64_t block) { return ceil_div(Expr::sym(dim), Expr(block)); }
 
 // ---- few rows -----------------------------------------------------------------------------------
 
 bool takes_few(const Config& config, const Env& dims, const TargetInfo&) {
-  return is_plain(config) && dims.at("M") <= kFewRows && dims.at("N") % 8 == 0 && dims.at("K") > 0;
+  return is_plain(config, dims) && dims.at("M") <= kFewRows;
 }
 
 struct Swap {
@@ -79,7 +84,7 @@ RawKernel few_kernel(const Config&, const Schedule& s) {
   const bool two_fit = 2 * (raw.shared_bytes + kReserved) <= kSharedOfSm;
   raw.grid_x = (two_fit ? tiles : min(tiles, Expr::sym("SMS") / Expr(split))) * Expr(split);
   raw.aligned = {"d", "a", "b"};
-  raw.conditions = {Expr::sym("N") % Expr(8) == Expr(0), Expr::sym("K") >= Expr(1),
+  raw.conditions = {whole_units(), Expr::sym("K") >= Expr(1),
                     tiles * Expr(split) <= Expr(kMaxTiles)};
   return raw;
 }
@@ -91,7 +96,7 @@ bool few_preferred(const Config&, const Env&, const TargetInfo&) { return true; 
 // ---- many rows ----------------------------------------------------------------------------------
 
 bool takes_tiles(const Config& config, const Env& dims, const TargetInfo&) {
-  return is_plain(config) && dims.at("K") > 0;
+  return is_plain(config, dims);
 }
 
 struct Tiles {
@@ -176,7 +181,7 @@ RawKernel tiles_kernel(const Config&, const Schedule& s) {
   const Expr cluster = Expr(CM * SK), tiles = round_blocks("M", BM * CM) * round_blocks("N", BN);
   raw.grid_x = min(tiles, Expr::sym("SMS") / cluster) * cluster;
   raw.aligned = {"d", "a", "b"};
-  raw.conditions = {Expr::sym("K") >= Expr(1), tiles <= Expr(kMaxTiles)};
+  raw.conditions = {whole_units(), Expr::sym("K") >= Expr(1), tiles <= Expr(kMaxTiles)};
   return raw;
 }
 

@@ -4,7 +4,8 @@
 // Persistent and warp-specialised: one thread copies, RT_WG groups of 128 threads multiply; clusters
 // share what they load by multicast; tiles are walked in bands so that those in flight share rows and
 // columns in L2. Results leave through swizzled staging, by the copy engine, under the next tile.
-// Edges on every side are clipped by the copy engine, which fills what it reads outside with zeros.
+// Edges on every side are clipped by the copy engine, which fills what it reads outside with zeros and
+// writes whole units of 16 bytes: N is a multiple of 8.
 //
 // Numbers of the schedule:
 //   RT_BM x RT_BN  tile of one CTA; a step of K is 64, one swizzled row of 128 bytes
