@@ -38,13 +38,26 @@ if(benchmark_FOUND)
   add_dependencies(launcher_bench ops_header)
 endif()
 
+add_executable(first_call_bench bench/host/first_call_bench.cc)
+target_link_libraries(first_call_bench PRIVATE rooftile_lib)
+rooftile_carried(first_call_bench)
+
+add_executable(cuda_launch_bench bench/host/cuda_launch_bench.cc)
+target_link_libraries(cuda_launch_bench PRIVATE rooftile_lib)
+target_compile_options(cuda_launch_bench PRIVATE -O2)
+rooftile_carried(cuda_launch_bench)
 if(TARGET rooftile_stub_driver)
-  add_executable(cuda_launch_bench bench/host/cuda_launch_bench.cc)
-  target_link_libraries(cuda_launch_bench PRIVATE rooftile_lib)
   target_compile_definitions(cuda_launch_bench PRIVATE
     ROOFTILE_STUB_DRIVER="$<TARGET_FILE:rooftile_stub_driver>")
-  target_compile_options(cuda_launch_bench PRIVATE -O2)
   add_dependencies(cuda_launch_bench rooftile_stub_driver)
+elseif(NOT ROOFTILE_CPU_PEERS)
+  # The runtime's tests against a real driver, to be carried to a machine with a GPU.
+  find_package(GTest QUIET)
+  if(GTest_FOUND)
+    add_executable(gpu_runtime_tests EXCLUDE_FROM_ALL rooftile/runtime/cuda/gpu_test.cc)
+    target_link_libraries(gpu_runtime_tests PRIVATE rooftile_lib GTest::gmock GTest::gtest_main)
+    rooftile_carried(gpu_runtime_tests)
+  endif()
 endif()
 
 # The same kernels from Python, through the real TVM-FFI; skipped where it is not installed.

@@ -26,6 +26,10 @@
 #include "rooftile/runtime/cuda/tensor_map.h"
 #include "tests/stub_driver/stub_control.h"
 
+#ifndef ROOFTILE_STUB_DRIVER
+#define ROOFTILE_STUB_DRIVER "libcuda.so.1"  // a build without tests has no stub
+#endif
+
 namespace rooftile::cuda {
 namespace {
 

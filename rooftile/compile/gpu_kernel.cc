@@ -2,6 +2,7 @@
 #include "rooftile/compile/gpu_kernel.h"
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <mutex>
 
@@ -187,11 +188,23 @@ CudaOptions cuda_options(const lanes::Program& phase) {
   return options;
 }
 
+// The cubins of all texts of `source`, being compiled: each may take seconds, so they are at the
+// same time, and the launcher beside them. A machine without threads to spare does it one by one.
+std::vector<std::future<Result<CachedCubin>>> compile_texts(const KernelSource& source) {
+  std::vector<std::future<Result<CachedCubin>>> cubins;
+  for (const GpuText& text : source.gpu_texts)
+    cubins.push_back(std::async([&source, &text] {
+      const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
+      return compile_cubin_cached(text.text, cuda_options(phase), text.name);
+    }));
+  return cubins;
+}
+
 Result<cuda::GpuPhase> phase_image(const KernelSource& source, const ArgLayout& layout,
-                                   const GpuText& text, CompiledKernel& kernel) {
-  const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
-  Result<CachedCubin> cubin = compile_cubin_cached(text.text, cuda_options(phase), text.name);
+                                   const GpuText& text, Result<CachedCubin> cubin,
+                                   CompiledKernel& kernel) {
   if (!cubin.ok()) return cubin.diag();
+  const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
   RT_RETURN_IF_ERROR(shipped_ok(cubin->binary.report, text.name));
   kernel.from_cache = kernel.from_cache && cubin->origin != CubinOrigin::kCompiled;
   if (cubin->origin == CubinOrigin::kCompiled) kernel.compile_ms += cubin->binary.compile_ms;
@@ -286,6 +299,7 @@ Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source) {
   Result<ArgLayout> layout = arg_layout(source.program);
   if (!layout.ok()) return layout.diag();
   auto kernel = std::make_shared<CompiledKernel>();
+  std::vector<std::future<Result<CachedCubin>>> cubins = compile_texts(source);
   Result<std::shared_ptr<Library>> library = load_launcher(source, *kernel);
   if (!library.ok()) return library.diag();
 
@@ -296,8 +310,9 @@ Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source) {
                                    ? cuda::GpuWorkspace::kZeroed
                                    : cuda::GpuWorkspace::kScratch);
   image.variants.resize(source.variants.size());
-  for (const GpuText& text : source.gpu_texts) {
-    Result<cuda::GpuPhase> phase = phase_image(source, *layout, text, *kernel);
+  for (size_t i = 0; i < cubins.size(); ++i) {
+    const GpuText& text = source.gpu_texts[i];
+    Result<cuda::GpuPhase> phase = phase_image(source, *layout, text, cubins[i].get(), *kernel);
     if (!phase.ok()) return phase.diag();
     image.variants[text.variant].push_back(std::move(*phase));
   }

@@ -7,6 +7,7 @@
 // vectors, then the tail of n < W elements, where loads touch n elements, stores write n and
 // reductions see their neutral element beyond.
 #include "rooftile/codegen/cpu/emitter.h"
+#include "rooftile/ir/mask.h"
 
 namespace rooftile::codegen {
 
@@ -307,6 +308,41 @@ Status Emitter::pass_body(std::vector<Sink>& sinks, const AtList& rows, const st
   return {};
 }
 
+// The selects that `id` is computed through in this pass, but for those that lie in a buffer.
+void Emitter::masks_of(ValueId id, bool definition, std::set<ValueId>& selects) const {
+  const Node& node = program_.node(id);
+  if (!definition && plan_.buffer_of(id) >= 0) return;
+  if (node.op == Op::kSelect) selects.insert(id);
+  if (node.op != Op::kElementwise && node.op != Op::kSelect && node.op != Op::kCast) return;
+  for (ValueId operand : node.operands) masks_of(operand, false, selects);
+}
+
+// When the masks of a pass hide nothing in this row, as text; their selects go to `open`. "" where
+// there are none, or none of a form that can be asked.
+std::string Emitter::nothing_hidden(const std::vector<Sink>& sinks, const AtList& rows,
+                                    std::set<ValueId>* open) {
+  std::set<ValueId> selects;
+  for (const Sink& sink : sinks) masks_of(sink.source, sink.definition, selects);
+  std::set<std::string> conditions;
+  for (ValueId select : selects) {
+    const ValueId mask = program_.node(select).operands[0];
+    const std::vector<Expr>& shape = program_.node(mask).shape;
+    const auto reaches = ir::reaches(program_, mask);
+    if (!reaches || shape.size() != rows.size() + 1) continue;
+    open->insert(select);
+    for (const ir::Reach& reach : *reaches) {
+      std::string least = w_.let(reach.least(shape, rows.size()));
+      for (size_t d = 0; d < rows.size(); ++d)
+        if (reach.slope[d] != 0)
+          least += (reach.slope[d] < 0 ? " - (" : " + (") + rows[d].text + ")";
+      conditions.insert(least + " >= 0");
+    }
+  }
+  std::string all;
+  for (const std::string& condition : conditions) all += (all.empty() ? "" : " && ") + condition;
+  return all;
+}
+
 Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
   const std::string width = w_.let(domain(program_, items[0]).back());
   std::vector<Sink> sinks;
@@ -401,17 +437,31 @@ Status Emitter::emit_pass(const std::vector<Item>& items, const AtList& rows) {
   const std::string j = w_.fresh("j");
   std::vector<std::vector<std::string>> whole(static_cast<size_t>(copies));
   std::vector<std::string> single, tail;
-  for (int c = 0; c < copies; ++c)
-    RT_RETURN_IF_ERROR(pass_body(sinks, rows, c == 0 ? j : j + " + " + std::to_string(c) + " * W",
-                                 false, std::to_string(c), &whole[static_cast<size_t>(c)]));
+  const auto copies_of_body = [&](std::vector<std::vector<std::string>>* bodies) -> Status {
+    for (int c = 0; c < copies; ++c)
+      RT_RETURN_IF_ERROR(pass_body(sinks, rows, c == 0 ? j : j + " + " + std::to_string(c) + " * W",
+                                   false, std::to_string(c), &(*bodies)[static_cast<size_t>(c)]));
+    return {};
+  };
+  std::vector<std::vector<std::string>> unmasked(whole.size());
+  const std::string unmasked_when = nothing_hidden(sinks, rows, &open_);
+  if (!unmasked_when.empty()) RT_RETURN_IF_ERROR(copies_of_body(&unmasked));
+  open_.clear();
+  RT_RETURN_IF_ERROR(copies_of_body(&whole));
   RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, false, "", &single));
   RT_RETURN_IF_ERROR(pass_body(sinks, rows, j, true, "", &tail));
   w_.line("i64 " + j + " = 0;");
-  w_.open("for (; " + j + " + " + std::to_string(copies) + " * W <= " + width + "; " + j +
-          " += " + std::to_string(copies) + " * W)");
-  for (const auto& lines : whole)
-    for (const std::string& text : lines) w_.line(text);
-  w_.close();
+  const std::string step = std::to_string(copies) + " * W";
+  const std::string over = "for (; " + j + " + " + step + " <= " + width + "; " + j + " += " + step;
+  const auto loop_of = [&](const std::string& head, const auto& bodies) {
+    w_.open(head + ")");
+    for (const auto& lines : bodies)
+      for (const std::string& text : lines) w_.line(text);
+    w_.close();
+  };
+  // What this loop has done is no longer there for the next.
+  if (!unmasked_when.empty()) loop_of("if (" + unmasked_when + ") " + over, unmasked);
+  loop_of(over, whole);
   w_.open("for (; " + j + " + W <= " + width + "; " + j + " += W)");
   for (const std::string& text : single) w_.line(text);
   w_.close();

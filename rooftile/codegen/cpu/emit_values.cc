@@ -105,6 +105,10 @@ std::string key_of(const Node& node, const AtList& at) {
 
 Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
   const Node& node = program_.node(id);
+  if (open_.count(id) > 0) {
+    const ValueId seen = node.operands[1];
+    return value(seen, program_.node(seen).shape.empty() ? AtList{} : at);
+  }
   bool lane = false;
   for (size_t d = 0; d < at.size(); ++d) {
     if (node.shape[d].is_const(1)) at[d] = At{};

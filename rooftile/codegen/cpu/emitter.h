@@ -109,6 +109,9 @@ class Emitter {
   struct Sink;
   Status pass_body(std::vector<Sink>& sinks, const AtList& rows, const std::string& at, bool tail,
                    const std::string& copy, std::vector<std::string>* lines);
+  void masks_of(ValueId id, bool definition, std::set<ValueId>& selects) const;
+  std::string nothing_hidden(const std::vector<Sink>& sinks, const AtList& rows,
+                             std::set<ValueId>* open);
 
   // emit_values.cc
   Result<Val> value(ValueId id, AtList at, bool definition = false);
@@ -152,6 +155,7 @@ class Emitter {
   std::map<ValueId, std::string> variables_;         // scalar carried values and loop results
   std::vector<std::map<std::string, Val>> memo_{1};  // scalar values named in open scopes
   size_t memo_from_ = 0;                             // scopes before this one are hidden
+  std::set<ValueId> open_;           // selects whose mask hides nothing where code is being written
   bool other_iteration_ = false;     // what is stored is this iteration's: compute it anew
   const Gang* gang_ = nullptr;       // while its members are written
   std::set<std::string> of_member_;  // scratch that every member of a gang has for itself

@@ -16,6 +16,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,9 @@ class FragmentLowering {
   Val load_element(const ir::Node& node, const Pos& at, Body& out);
   Val coordinate(int axis, const Pos& at) const;  // row or column inside the tile
   void compute(ValueId id, Body& out);
+  void compute_here(ValueId id, Body& out);
+  void inline_masks(ValueId id, bool root, std::set<ValueId>& selects) const;
+  ValueId behind_open_masks(ValueId id) const;
   void reduce(const ir::Node& node, Body& out);
   struct Scaled {
     ValueId tile, factor;
@@ -117,9 +121,12 @@ class FragmentLowering {
   IndexLowering index_;
   lanes::Program out_;
   Status error_;
-  ValueId computing_ = -1;        // value whose registers are being assigned
-  bool copying_ = false;          // which role is being written
-  std::vector<ValueId> running_;  // products started and not known to be over, oldest first
+  ValueId computing_ = -1;  // value whose registers are being assigned
+  std::set<ValueId> open_;  // selects whose mask hides nothing where this is being written
+  enum class Columns : uint8_t { kAsk, kWhole, kShort };
+  Columns columns_here_ = Columns::kAsk;  // of a tile that may be short: what is known of it here
+  bool copying_ = false;                  // which role is being written
+  std::vector<ValueId> running_;          // products started and not known to be over, oldest first
   struct LoopFrame {
     const ir::Node* node;
     Val var, begin, end, step;

@@ -7,6 +7,7 @@
 #include "rooftile/codegen/gpu/element_ops.h"
 #include "rooftile/codegen/gpu/fragment_lowering.h"
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/ir/mask.h"
 
 namespace rooftile::codegen {
 
@@ -127,6 +128,7 @@ Val FragmentLowering::element(ValueId id, const Pos& at, Body& out) {
       return element_op(node.ew, node.dtype, operands, is_fast(node));
     }
     case Op::kSelect:
+      if (open_.count(id) > 0) return element(node.operands[1], at, out);
       return lanes::select(element(node.operands[0], at, out), element(node.operands[1], at, out),
                            element(node.operands[2], at, out));
     case Op::kCast:
@@ -178,7 +180,57 @@ Val FragmentLowering::load_element(const Node& node, const Pos& at, Body& out) {
 // ---- values in registers
 // ---------------------------------------------------------------------------
 
+// The selects that `id` is computed through, but for those with registers of their own.
+void FragmentLowering::inline_masks(ValueId id, bool root, std::set<ValueId>& selects) const {
+  const Node& node = program_.node(id);
+  if (!root && placed_.values.at(id).home != Home::kInline) return;
+  if (node.op == Op::kSelect && node.shape.size() == 2) selects.insert(id);
+  if (node.op != Op::kElementwise && node.op != Op::kSelect && node.op != Op::kCast &&
+      !(root && node.op == Op::kReduce))
+    return;
+  for (ValueId operand : node.operands) inline_masks(operand, false, selects);
+}
+
+// What `id` equals where the masks in `open_` hide nothing.
+ValueId FragmentLowering::behind_open_masks(ValueId id) const {
+  while (open_.count(id) > 0) id = program_.node(id).operands[1];
+  return id;
+}
+
+// Where all masks hide nothing and the tile is not short, which a few scalar operations tell, a
+// value is computed without them: that is so in most of the blocks of causal attention.
 void FragmentLowering::compute(ValueId id, Body& out) {
+  std::set<ValueId> selects, open;
+  inline_masks(id, true, selects);
+  Expr plain = 1;
+  for (ValueId select : selects) {
+    const std::optional<Expr> all =
+        ir::holds_everywhere(program_, program_.node(select).operands[0]);
+    if (!all) continue;
+    open.insert(select);
+    plain = plain.is_const(1) ? *all : plain && *all;
+  }
+  if (open.empty()) return compute_here(id, out);
+  const Node& masked_tile = program_.node(*open.begin());
+  if (!masked_tile.shape[1].is_const())
+    plain = plain && Expr(columns(masked_tile.id)) <= masked_tile.shape[1];
+  const Val no_mask = index_.condition(plain, out);
+  Body masked, whole;
+  index_.push_scope();
+  columns_here_ = Columns::kShort;
+  compute_here(id, masked);
+  index_.pop_scope();
+  index_.push_scope();
+  columns_here_ = Columns::kWhole;
+  open_.swap(open);
+  compute_here(id, whole);
+  open_.clear();
+  columns_here_ = Columns::kAsk;
+  index_.pop_scope();
+  out.push_back(lanes::if_(no_mask, std::move(whole), std::move(masked), true));
+}
+
+void FragmentLowering::compute_here(ValueId id, Body& out) {
   const Node& node = program_.node(id);
   const PlacedValue& value = placed_.values.at(id);
   if (node.op == Op::kReduce) return reduce(node, out);
@@ -235,7 +287,7 @@ void FragmentLowering::assign_all(ValueId from, const PlacedValue& to, ValueId s
 // Columns beyond a short tile: what sums and products read there must be zero.
 void FragmentLowering::clear_short(ValueId id, Body& out) {
   const Node& node = program_.node(id);
-  if (node.shape[1].is_const()) return;
+  if (node.shape[1].is_const() || columns_here_ == Columns::kWhole) return;
   const PlacedValue& value = placed_.values.at(id);
   const int groups = columns(id) / 8;
   const Val mb = reg_i32("block"), j = reg_i32("eight"), q = reg_i32("quad");
@@ -247,6 +299,10 @@ void FragmentLowering::clear_short(ValueId id, Body& out) {
                     lanes::select(coordinate(1, at) < extent, here, element_fill(node.dtype, 0)))};
   Body clear = {loop_over("block", placed_.row_blocks,
                           {loop_over("eight", groups, {loop_over("quad", 4, std::move(body))})})};
+  if (columns_here_ == Columns::kShort) {
+    for (lanes::Stmt& statement : clear) out.push_back(std::move(statement));
+    return;
+  }
   out.push_back(lanes::if_(extent < columns(id), std::move(clear), {}, true));
 }
 
@@ -258,7 +314,7 @@ void FragmentLowering::clear_short(ValueId id, Body& out) {
 // product of the maximum, or of the minimum, to the last bit.
 std::optional<FragmentLowering::Scaled> FragmentLowering::scaled_by_uniform(
     const Node& node) const {
-  const Node& product = program_.node(node.operands[0]);
+  const Node& product = program_.node(behind_open_masks(node.operands[0]));
   if (node.reduce == ir::ReduceKind::kSum || product.op != Op::kElementwise ||
       product.ew != ir::Ew::kMul || product.dtype != DType::kF32 ||
       placed_.values.at(product.id).home != Home::kInline)
@@ -275,7 +331,7 @@ std::optional<FragmentLowering::Scaled> FragmentLowering::scaled_by_uniform(
 void FragmentLowering::reduce(const Node& node, Body& out) {
   const std::optional<Scaled> scaled = scaled_by_uniform(node);
   if (!scaled) {
-    reduce_rows(node, node.reduce, node.operands[0], out);
+    reduce_rows(node, node.reduce, behind_open_masks(node.operands[0]), out);
     return;
   }
   const Val factor = element(scaled->factor, {}, out);
@@ -299,8 +355,10 @@ void FragmentLowering::reduce_rows(const Node& node, ir::ReduceKind kind, ValueI
   // A value whose short columns were cleared needs no mask in a sum.
   const bool cleared = placed_.values.at(operand.id).home == Home::kFragment &&
                        operand.op != Op::kMma && kind == ir::ReduceKind::kSum;
-  if (extent.is_const() || cleared) {
+  if (extent.is_const() || cleared || columns_here_ == Columns::kWhole) {
     reduce_lane(kind, operand, value.reg, false, out);
+  } else if (columns_here_ == Columns::kShort) {
+    reduce_lane(kind, operand, value.reg, true, out);
   } else {
     Body whole, masked;
     reduce_lane(kind, operand, value.reg, false, whole);

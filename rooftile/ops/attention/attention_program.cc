@@ -24,14 +24,13 @@ Tile logits(Kernel& k, const Config& config, const Tile& qk) {
 
 Tile finite_base(const Tile& m) { return where_(eq(m, -kInf), m.kernel()->zeros({}), m); }
 
-std::vector<Tile> softmax_step(const std::vector<Tile>& state, const Tile& scores, const Tile& v,
-                               const std::string& suffix) {
+std::vector<Tile> softmax_step(const std::vector<Tile>& state, const Tile& scores, const Tile& v) {
   const Tile &o = state[0], &m = state[1], &l = state[2];
-  Tile m_next = max(m, reduce_max(scores, 1));                       // [rows, 1]
-  Tile base = finite_base(m_next);                                   // [rows, 1]
-  Tile p = exp2(scores - base).named("p" + suffix);                  // [rows, keys]
-  Tile shrink = exp2(m - base);                                      // [rows, 1]
-  Tile o_next = mma(p.to(v.dtype()), v, o * shrink, "pv" + suffix);  // [rows, D]
+  Tile m_next = max(m, reduce_max(scores, 1));              // [rows, 1]
+  Tile base = finite_base(m_next);                          // [rows, 1]
+  Tile p = exp2(scores - base).named("p");                  // [rows, keys]
+  Tile shrink = exp2(m - base);                             // [rows, 1]
+  Tile o_next = mma(p.to(v.dtype()), v, o * shrink, "pv");  // [rows, D]
   return {o_next, m_next, l * shrink + sum(p, 1)};
 }
 

@@ -32,9 +32,9 @@ dsl::Tile logits(dsl::Kernel& k, const Config& config, const dsl::Tile& qk);
 dsl::Tile finite_base(const dsl::Tile& m);
 
 // The state after the keys with these logits [rows, keys] and values v [keys, D]. Labels "p" and
-// "pv" get `suffix`.
+// "pv".
 std::vector<dsl::Tile> softmax_step(const std::vector<dsl::Tile>& state, const dsl::Tile& scores,
-                                    const dsl::Tile& v, const std::string& suffix);
+                                    const dsl::Tile& v);
 
 // 1 / (l + e^sink), 0 for rows without a key. NaN if a soft cap was passed to code without one:
 // never a silently uncapped result. `sink` is in natural units and may be invalid (absent).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime on a real GPU, with kernels that NVRTC compiles on the spot: what a stub cannot tell.
 // Skipped where there is no usable GPU or no NVRTC.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -145,6 +146,28 @@ TEST_F(GpuTest, IsWhatItSays) {
   Result<Device::MemoryState> memory = gpu_->memory();
   ASSERT_TRUE(memory.ok());
   EXPECT_GT(memory->free_bytes, 0);
+}
+
+// The compiler's log is what the build judges kernels by; the driver reads the code itself.
+TEST_F(GpuTest, CompilersReportAgreesWithTheDriver) {
+  using FuncGetAttribute = abi::Result (*)(int* value, int attribute, abi::Function);
+  constexpr int kStaticShared = 1, kLocal = 3, kRegisters = 4;  // CU_FUNC_ATTRIBUTE_*
+  void* library = dlopen(gpu_->driver().path().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  const auto get = reinterpret_cast<FuncGetAttribute>(dlsym(library, "cuFuncGetAttribute"));
+  ASSERT_NE(get, nullptr);
+  ASSERT_GE(report_.kernels.size(), 5u);
+  for (const PtxasKernel& reported : report_.kernels) {
+    const Kernel& loaded = kernel({.name = reported.name});
+    expect(loaded.prepare(*gpu_));
+    const auto attribute = [&](int which) {
+      int value = -1;
+      EXPECT_EQ(get(&value, which, loaded.function(*gpu_)), abi::kSuccess);
+      return value;
+    };
+    EXPECT_EQ(attribute(kRegisters), reported.registers) << reported.name;
+    EXPECT_EQ(attribute(kStaticShared), reported.static_smem_bytes) << reported.name;
+    EXPECT_EQ(attribute(kLocal), reported.stack_bytes) << reported.name;
+  }
 }
 
 TEST_F(GpuTest, ComputesNumbers) {

@@ -60,7 +60,7 @@ std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const 
                                          min(BN, end - j));
                   Tile keys = block.load("k"), v = block.load("v");         // [BN, D]
                   Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
-                  return softmax_step(state, scores, v, "");
+                  return softmax_step(state, scores, v);
                 });
 }
 

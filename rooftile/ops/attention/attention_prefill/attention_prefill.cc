@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // O = softmax(mask(scale Q K^T)) V for whole sequences, exact, in one pass over K and V.
 //
-// A tile is one block of queries of one head. The keys it sees fall into three runs of blocks: cut
-// by the left edge of the window, seen by every query, cut by the right edge (the diagonal under
-// `causal`). Only the first and the last run carry a mask; blocks that no query sees are not
-// visited. The three loops carry one softmax state.
+// A tile is one block of queries of one head. It visits the blocks of keys that any of its queries
+// sees. The first may be cut by the left edge of the window, the last by the right edge (the
+// diagonal under `causal`); in those between, the mask hides nothing, and the compiled code skips
+// it.
 //
 // Packed sequences: block slot t belongs to sequence b iff start(b) <= t < start(b + 1) with
 // start(b) = cu_q[b] / BM + b. These runs are disjoint and at least as long as the sequence has
@@ -33,9 +33,6 @@ struct Sequence {
   Index q_begin, q_len, k_begin, k_len;
 };
 
-// Which of the two edges of the visible range cut through a run of blocks.
-enum class Edges { kNone, kRight, kBoth };
-
 class QueryBlock {
  public:
   QueryBlock(Kernel& k, const Config& config, const Sequence& seq, Index i, Index head, Index kv)
@@ -52,45 +49,29 @@ class QueryBlock {
     q_ = k_.load(k_["q"](packed, head_, dsl::all), "q");  // [BM, D]
     std::vector<Tile> state = empty_state(k_, rows_.extent, k_.dim("D"));
 
-    // Query row r sees keys first(r) .. last(r), both growing with r.
+    // Query row r sees keys r - left .. r + right, counted from `top` at the first row.
     const Index left = left_reach(), right = right_reach(config_);
     const Index shift = seq_.k_len - seq_.q_len;  // bottom-right: the last query sees the last key
     const Index top = rows_.begin + shift, bottom = top + rows_.extent - 1;
     const Index begin = max(top - left, Expr(0)) / BN_;
-    const Index full_begin = ceil_div(max(bottom - left, Expr(0)), BN_);
-    const Index full_end =
-        select(top + right + 1 >= seq_.k_len, ceil_div(seq_.k_len, BN_), (top + right + 1) / BN_);
     const Index end = ceil_div(min(seq_.k_len, bottom + right + 1), BN_);
-    state = walk("_left", begin, min(full_begin, end), Edges::kBoth, state);
-    state = walk("", full_begin, full_end, Edges::kNone, state);
-    state = walk("_right", max(full_begin, full_end), end, Edges::kRight, state);
+    state = k_.loop("j", begin, end, 1, state, [&](Index j, std::vector<Tile> s) {
+      const Range keys = dsl::block(j, BN_, seq_.k_len);
+      const Range at = dsl::range(seq_.k_begin + keys.begin, keys.extent);
+      Tile kt = k_.load(k_["k"](at, kv_head_, dsl::all), "k");   // [BN, D]
+      Tile v = k_.load(k_["v"](at, kv_head_, dsl::all), "v");    // [BN, D]
+      Tile scores = logits(k_, config_, mma(q_, kt.t(), "qk"));  // [BM, BN]
+      Tile key = k_.iota({1, keys.extent}, 1, keys.begin);       // [1, BN]
+      Tile last = k_.iota({rows_.extent, 1}, 0, top + right);    // [BM, 1]
+      Tile first = k_.iota({rows_.extent, 1}, 0, top - left);    // [BM, 1]
+      Tile hidden = k_.full({}, -std::numeric_limits<double>::infinity());
+      Tile seen = logical_and(key <= last, first <= key);
+      return softmax_step(s, where_(seen, scores, hidden), v);
+    });
     finish(packed, state);
   }
 
  private:
-  std::vector<Tile> walk(const std::string& suffix, const Index& begin, const Index& end,
-                         Edges edges, const std::vector<Tile>& state) {
-    return k_.loop("j" + suffix, begin, end, 1, state, [&](Index j, std::vector<Tile> s) {
-      const Range keys = dsl::block(j, BN_, seq_.k_len);
-      const Range packed = dsl::range(seq_.k_begin + keys.begin, keys.extent);
-      Tile kt = k_.load(k_["k"](packed, kv_head_, dsl::all), "k" + suffix);  // [BN, D]
-      Tile v = k_.load(k_["v"](packed, kv_head_, dsl::all), "v" + suffix);   // [BN, D]
-      Tile scores = logits(k_, config_, mma(q_, kt.t(), "qk" + suffix));     // [BM, BN]
-      return softmax_step(s, masked(scores, keys, edges), v, suffix);
-    });
-  }
-
-  Tile masked(const Tile& scores, const Range& keys, Edges edges) {
-    if (edges == Edges::kNone) return scores;
-    // First and last key that each query sees, against the keys' positions.
-    const Index at = rows_.begin + seq_.k_len - seq_.q_len;
-    Tile key = k_.iota({1, keys.extent}, 1, keys.begin);
-    Tile seen = key <= k_.iota({rows_.extent, 1}, 0, at + right_reach(config_));
-    if (edges == Edges::kBoth)
-      seen = logical_and(seen, k_.iota({rows_.extent, 1}, 0, at - left_reach()) <= key);
-    return where_(seen, scores, k_.full({}, -std::numeric_limits<double>::infinity()));
-  }
-
   void finish(const Range& packed, const std::vector<Tile>& state) {
     const Tile &o = state[0], &m = state[1], &l = state[2];
     Tile sink;
@@ -154,19 +135,13 @@ Schedule sm90_prefill(const Env& dims) {
   s.gpu.dims = {{"D", dims.at("D")}};
   s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 24, .runs = {"q"}},
                  {.name = "mma", .groups = 2, .regs = 240, .runs = {"qk", "pv"}}};
-  s.gpu.copy["q"].via = gpu::Via::kTma;
-  for (const std::string run : {"", "_left", "_right"}) {
-    s.gpu.copy["k" + run].via = gpu::Via::kTma;
-    s.gpu.copy["v" + run].via = gpu::Via::kTma;
-    s.gpu.product["qk" + run] = {};
-    s.gpu.product["pv" + run] = {.a_registers = true};
-    s.gpu.loop["j" + run].late = "pv" + run;
-    // Weights below 2^-126 of the largest are lost in the sums anyway.
-    s.gpu.fast.push_back("p" + run);
-  }
-  s.gpu.rings = {{.copies = {"q"}, .depth = 1},
-                 {.copies = {"k_left|k|k_right"}, .depth = 2},
-                 {.copies = {"v_left|v|v_right"}, .depth = 2}};
+  for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  s.gpu.product["qk"] = {};
+  s.gpu.product["pv"] = {.a_registers = true};
+  s.gpu.loop["j"].late = "pv";
+  s.gpu.fast = {"p"};  // weights below 2^-126 of the largest are lost in the sums anyway
+  s.gpu.rings = {
+      {.copies = {"q"}, .depth = 1}, {.copies = {"k"}, .depth = 2}, {.copies = {"v"}, .depth = 2}};
   return s;
 }
 
