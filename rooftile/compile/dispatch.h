@@ -22,7 +22,7 @@ namespace rooftile {
 class OpDef;
 
 struct CallOptions {
-  Route route = Route::kAuto;          // kTile: proved kernels alone
+  Route route = Route::kAuto;          // kTile: the compiler's kernels alone
   std::string kernel;                  // by name; empty: the first choice of the route
   const Schedule* schedule = nullptr;  // null: the kernel's own choice for the shapes
 };

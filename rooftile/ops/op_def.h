@@ -111,7 +111,7 @@ struct FlagDef {  // compile-time: each value is its own kernel
 // How a call is carried out.
 enum class Route : uint8_t {
   kAuto,       // a raw kernel where it is measured to be the faster one, else a tile kernel
-  kTile,       // the compiler's kernels alone: those that are proved
+  kTile,       // the compiler's kernels alone: those that a proof can cover
   kRaw,        // a hand-written kernel, or an error
   kReference,  // float64 loops; slow, for comparing. Checks the same contract
 };
