@@ -60,12 +60,18 @@ elseif(NOT ROOFTILE_CPU_PEERS)
   endif()
 endif()
 
-# The same kernels from Python, through the real TVM-FFI; skipped where it is not installed.
+# The library and the same kernels from Python, through the real TVM-FFI; skipped where it is not installed. `./dev build`
+# installs it into a folder of its own.
 find_package(Python3 COMPONENTS Interpreter QUIET)
-if(ROOFTILE_TESTS AND Python3_FOUND)
+set(ROOFTILE_PYTHON_SITE "" CACHE PATH "a folder of Python packages for the tests: apache-tvm-ffi, numpy")
+if(ROOFTILE_TESTS AND Python3_FOUND AND NOT ROOFTILE_SANITIZE)  # Python itself is not instrumented
   add_executable(export_kernel examples/export_kernel.cc)
   target_link_libraries(export_kernel PRIVATE rooftile_lib)
-  add_test(NAME ffi.tvm_ffi COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/ffi/tvm_ffi_test.py
+  add_test(NAME python.launcher COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/ffi/tvm_ffi_test.py
     $<TARGET_FILE:export_kernel>)
-  set_tests_properties(ffi.tvm_ffi PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120)
+  add_test(NAME python.library COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/python/rooftile_test.py)
+  add_test(NAME python.peers COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tests/python/peers_test.py
+    $<TARGET_FILE:rooftile>)
+  set_tests_properties(python.launcher python.library python.peers PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120
+    ENVIRONMENT "PYTHONPATH=${ROOFTILE_PYTHON_SITE};PYTHONDONTWRITEBYTECODE=1;ROOFTILE_LIBRARY=$<TARGET_FILE:rooftile_shared>")
 endif()

@@ -339,6 +339,13 @@ Result<std::vector<int64_t>> shape_of(const OpDef& op, const ArgDef& arg, const 
   return shape;
 }
 
+std::optional<IndexRange> index_range(const OpDef& op, const std::string& tensor,
+                                      const RefCall& call) {
+  const IndexRule rule = index_rule(op, tensor, environment(op, call));
+  if (!rule.ranged) return std::nullopt;
+  return IndexRange{rule.lo, rule.hi};
+}
+
 Status make_inputs(const OpDef& op, RefCall& call, uint64_t seed) {
   const Env env = environment(op, call);
   for (size_t index = 0; index < op.args.size(); ++index) {

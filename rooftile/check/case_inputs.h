@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,13 @@ Status check_conditions(const OpDef& op, const RefCall& call);
 Status make_inputs(const OpDef& op, RefCall& call, uint64_t seed);
 
 Result<std::vector<int64_t>> shape_of(const OpDef& op, const ArgDef& arg, const RefCall& call);
+
+// What the elements of an index tensor may be, if the contract says so: lo <= element < hi.
+struct IndexRange {
+  int64_t lo = 0, hi = 0;
+};
+std::optional<IndexRange> index_range(const OpDef& op, const std::string& tensor,
+                                      const RefCall& call);
 
 // The dtype that names a call in results: that of its first input that is not an index tensor.
 DType main_dtype(const OpDef& op, const Config& config);

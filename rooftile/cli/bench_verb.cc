@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <fstream>
 #include <memory>
 
 #include "rooftile/base/log.h"
 #include "rooftile/bench/bench.h"
+#include "rooftile/bench/case_listing.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/output.h"
@@ -18,9 +20,9 @@ namespace {
 
 struct Options {
   std::vector<std::string> names, cases;
-  std::string set = "smoke", json;
+  std::string set = "smoke", json, ceilings;
   bench::BenchOptions bench;
-  bool no_check = false, no_peers = false;
+  bool no_check = false, no_peers = false, list = false;
 };
 
 using Job = std::pair<const OpDef*, Case>;
@@ -79,7 +81,39 @@ std::string summary(const std::vector<bench::BenchLine>& lines) {
   return out;
 }
 
+// The first line of what `rooftile calibrate --json` wrote.
+Result<std::optional<bench::Ceilings>> ceilings_from(const std::string& path) {
+  if (path.empty()) return std::optional<bench::Ceilings>();
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  auto ceilings = bench::Ceilings::from_json(line);
+  if (!ceilings) return ceilings.status();
+  return std::optional<bench::Ceilings>(std::move(*ceilings));
+}
+
+// --list: the cases written out, for harnesses in other languages; nothing is run.
+Result<int> list(const Options& options) {
+  auto jobs = jobs_of(options);
+  if (!jobs) return jobs.status();
+  auto ceilings = ceilings_from(options.ceilings);
+  if (!ceilings) return ceilings.status();
+  auto out = Output::open(options.json);
+  if (!out) return out.status();
+  Table table({"op", "case"});
+  for (const auto& [op, test_case] : *jobs) {
+    auto line = bench::case_listing(*op, test_case, options.bench.device, *ceilings);
+    if (!line) return line.status();
+    out->json_line(*line);
+    table.row({op->name, test_case.text});
+  }
+  out->text(table.str());
+  RT_RETURN_IF_ERROR(out->close());
+  return 0;
+}
+
 Result<int> run(const Options& options) {
+  if (options.list) return list(options);
   auto jobs = jobs_of(options);
   if (!jobs) return jobs.status();
   auto out = Output::open(options.json);
@@ -156,6 +190,11 @@ void add_bench(CLI::App& app, Action& action) {
   CLI::Option* check_flops = verb->add_option(
       "--check-flops", options->bench.max_reference_flops,
       "operations up to which the float64 check is made at full size; else on smaller ones");
+  CLI::Option* list = verb->add_flag(
+      "--list", options->list, "run nothing: list the cases, with --json all that a call takes");
+  verb->add_option("--ceilings", options->ceilings,
+                   "with --list: what `calibrate --json` wrote, to say what each case is bound by")
+      ->needs(list);
   verb->add_flag("--no-peers", options->no_peers, "do not time the libraries");
   verb->add_flag("--no-check", options->no_check, "time without checking first; the line says so");
   verb->add_option("--json", options->json, kJsonHelp);

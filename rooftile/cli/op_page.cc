@@ -7,6 +7,7 @@
 
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/cli/output.h"
+#include "rooftile/compile/op_signature.h"
 
 namespace rooftile::cli {
 namespace {
@@ -46,11 +47,6 @@ std::string clause_text(const ir::Clause& clause) {
       return "the last of " + clause.tensor + " == " + clause.lo.str();
   }
   return "";
-}
-
-std::string range_text(const AttrDef& attr) {
-  if (!attr.has_range) return "";
-  return fmt::format("{}{:g}, {:g}]", attr.min_exclusive ? "(" : "[", attr.min, attr.max);
 }
 
 // Every message by which a combination of dtypes and flags is refused: tried out, since refusals
@@ -163,52 +159,19 @@ std::string op_page(const OpDef& op) {
 }
 
 std::string op_page_json(const OpDef& op) {
-  ordered_json args = ordered_json::array(), attrs = ordered_json::array(),
-               flags = ordered_json::array();
-  for (const ArgDef& arg : op.args) {
-    std::vector<std::string> shape, dtypes;
-    for (const Expr& extent : arg.shape) shape.push_back(extent.str());
-    for (DType dtype : arg.dtypes) dtypes.emplace_back(name(dtype));
-    args.push_back({{"name", arg.name},
-                    {"role", ir::role_name(arg.role)},
-                    {"shape", shape},
-                    {"dtypes", dtypes},
-                    {"same_dtype_as", arg.same_dtype_as},
-                    {"optional", arg.optional},
-                    {"may_alias", arg.may_alias},
-                    {"doc", arg.doc}});
-  }
-  for (const AttrDef& attr : op.attrs) {
-    ordered_json entry = {{"name", attr.name},
-                          {"float", attr.is_float},
-                          {"default", attr.default_value},
-                          {"doc", attr.doc}};
-    if (attr.has_range) entry["range"] = range_text(attr);
-    attrs.push_back(entry);
-  }
-  for (const FlagDef& flag : op.flags)
-    flags.push_back({{"name", flag.name},
-                     {"values", flag.values},
-                     {"default", flag.default_value},
-                     {"doc", flag.doc}});
   ordered_json clauses = ordered_json::array(), kernels = ordered_json::array();
   for (const ir::Clause& clause : op.clauses)
     clauses.push_back({{"clause", clause_text(clause)}, {"why", clause.why}});
   for (const KernelDef& kernel : op.kernels)
     kernels.push_back({{"name", kernel.name}, {"route", route_name(kernel.route())}});
-  return ordered_json({{"op", op.name},
-                       {"family", op.family},
-                       {"summary", op.summary},
-                       {"args", args},
-                       {"attrs", attrs},
-                       {"flags", flags},
-                       {"clauses", clauses},
-                       {"refused", refusals(op)},
-                       {"tolerance", tolerance_text(op)},
-                       {"kernels", kernels},
-                       {"replaces", op.replaced_ops},
-                       {"source", op.maths_source}})
-      .dump();
+  ordered_json page = op_signature(op);
+  page.update({{"clauses", clauses},
+               {"refused", refusals(op)},
+               {"tolerance", tolerance_text(op)},
+               {"kernels", kernels},
+               {"replaces", op.replaced_ops},
+               {"source", op.maths_source}});
+  return page.dump();
 }
 
 }  // namespace rooftile::cli

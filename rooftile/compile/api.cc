@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rooftile/api.h: names to positions.
-#include "rooftile/api.h"
+#include "rooftile/compile/api.h"
 
 #include <algorithm>
 #include <vector>
@@ -36,7 +36,14 @@ size_t position(const List& list, std::string_view name) {
   return static_cast<size_t>(it - list.begin());
 }
 
-Result<Scalar> attribute(const OpDef& op, const AttrDef& attr, const NamedValue& value) {
+}  // namespace
+
+Scalar default_value(const AttrDef& attr) {
+  return attr.is_float ? Scalar(attr.default_value)
+                       : Scalar(static_cast<int64_t>(attr.default_value));
+}
+
+Result<Scalar> attribute_value(const OpDef& op, const AttrDef& attr, const NamedValue& value) {
   const bool is_number = value.kind == NamedValue::Kind::kFloat;
   if (value.kind == NamedValue::Kind::kText || (!attr.is_float && is_number))
     return refused(op, ErrorCode::kArgKind, "`" + attr.name + "` is of the wrong kind", attr.name,
@@ -59,6 +66,8 @@ Result<int64_t> flag_value(const OpDef& op, const FlagDef& flag, const NamedValu
                    "a float", values);
   return value.integer;
 }
+
+namespace {
 
 // The arguments of a call in the order of the declaration, with defaults filled in.
 struct Positional {
@@ -86,13 +95,11 @@ Status place_tensors(const OpDef& op, NamedTensors tensors, Positional& out) {
 }
 
 Status place_values(const OpDef& op, NamedValues values, Positional& out) {
-  for (const AttrDef& attr : op.attrs)
-    out.attrs.push_back(attr.is_float ? Scalar(attr.default_value)
-                                      : Scalar(static_cast<int64_t>(attr.default_value)));
+  for (const AttrDef& attr : op.attrs) out.attrs.push_back(default_value(attr));
   for (const FlagDef& flag : op.flags) out.flags.push_back(flag.default_value);
   for (const auto& [name, value] : values) {
     if (size_t at = position(op.attrs, name); at < op.attrs.size()) {
-      Result<Scalar> scalar = attribute(op, op.attrs[at], value);
+      Result<Scalar> scalar = attribute_value(op, op.attrs[at], value);
       if (!scalar.ok()) return scalar.diag();
       out.attrs[at] = *scalar;
     } else if (size_t flag_at = position(op.flags, name); flag_at < op.flags.size()) {

@@ -31,6 +31,7 @@ struct StreamImpl {
   CaptureMode mode = kCaptureGlobal;
   std::thread::id owner;
   int num_captured = 0;
+  uint64_t capture = 0;  // no other capture has its number
 };
 struct EventImpl {
   bool timed = false, recorded = false;
@@ -443,10 +444,12 @@ Result StreamBeginCapture(Stream stream, CaptureMode mode) {
   RT_ENTER(StreamBeginCapture);
   State& s = state();
   std::lock_guard lock(s.mutex);
+  static uint64_t num_captures = 0;
   *stream = {.device = stream->device,
              .status = kCaptureActive,
              .mode = mode,
-             .owner = std::this_thread::get_id()};
+             .owner = std::this_thread::get_id(),
+             .capture = ++num_captures};
   s.capturing.insert(stream);
   return kSuccess;
 }
@@ -467,6 +470,15 @@ Result StreamIsCapturing(Stream stream, CaptureStatus* status) {
   State& s = state();
   std::lock_guard lock(s.mutex);
   *status = stream != nullptr ? stream->status : kCaptureNone;
+  return kSuccess;
+}
+Result StreamGetCaptureInfo(Stream stream, CaptureStatus* status, uint64_t* id, Graph*,
+                            const GraphNode**, const void**, size_t*) {
+  RT_ENTER(StreamGetCaptureInfo);
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  *status = stream != nullptr ? stream->status : kCaptureNone;
+  if (*status == kCaptureActive) *id = stream->capture;
   return kSuccess;
 }
 Result ThreadExchangeStreamCaptureMode(CaptureMode* mode) {

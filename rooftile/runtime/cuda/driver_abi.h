@@ -243,6 +243,9 @@ inline constexpr int kInterfaceVersion = 12000;
   X(GraphGetNodes, 12000, (Graph graph, GraphNode * nodes, size_t * count))                      \
   X(GraphDestroy, 12000, (Graph graph))                                                          \
   X(GraphExecDestroy, 12000, (GraphExec exec))                                                   \
+  X(StreamGetCaptureInfo, 12030,                                                                 \
+    (Stream stream, CaptureStatus * status, uint64_t * id, Graph * graph,                        \
+     const GraphNode** dependencies, const void** edges, size_t* num_dependencies))              \
   X(FuncLoad, 12040, (Function function))
 
 struct Api {

@@ -2,53 +2,17 @@
 #include "rooftile/runtime/cuda/gpu_kernel.h"
 
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 
 #include "rooftile/runtime/cuda/device.h"
 #include "rooftile/runtime/cuda/launch.h"
-#include "rooftile/runtime/cuda/memory.h"
-#include "rooftile/runtime/cuda/stream.h"
 
 namespace rooftile::cuda {
 namespace {
 
 constexpr size_t kMaxParams = 96, kMaxMaps = 8, kMaxWorkspaces = 16;
 constexpr int64_t kWorkspaceAlign = 256;
-
-// One block a device, stream and kind, kept and grown by the thread that calls: kernels of one
-// stream run one after the other, so they can share it.
-struct WorkspaceKey {
-  int device;
-  abi::Stream stream;
-  GpuWorkspace kind;
-  auto operator<=>(const WorkspaceKey&) const = default;
-};
-
-Result<char*> device_workspace(const Device& device, abi::Stream stream, GpuWorkspace kind,
-                               int64_t bytes) {
-  static std::mutex mutex;
-  // Never destroyed: the driver may be gone when the process ends.
-  static auto* blocks = new std::map<WorkspaceKey, DeviceBuffer>;
-  // Blocks that were too small stay: a graph that was captured with them may run again.
-  static auto* outgrown = new std::list<DeviceBuffer>;
-  std::lock_guard lock(mutex);
-  const WorkspaceKey key{device.ordinal(), stream, kind};
-  auto it = blocks->find(key);
-  if (it != blocks->end() && it->second.bytes() >= bytes)
-    return static_cast<char*>(it->second.data());
-  Result<DeviceBuffer> grown = DeviceBuffer::allocate(device, bytes + bytes / 2, stream);
-  if (!grown.ok()) return grown.diag();
-  if (kind == GpuWorkspace::kZeroed)
-    RT_RETURN_IF_ERROR(fill(device, grown->data(), 0, grown->bytes(), stream));
-  if (it != blocks->end()) {
-    outgrown->push_back(std::move(it->second));
-    blocks->erase(it);
-  }
-  it = blocks->emplace(key, std::move(*grown)).first;
-  return static_cast<char*>(it->second.data());
-}
 
 int64_t aligned_bytes(int64_t bytes) {
   return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;

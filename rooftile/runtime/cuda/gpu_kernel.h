@@ -17,6 +17,7 @@
 #include "rooftile/base/dtype.h"
 #include "rooftile/runtime/cuda/module.h"
 #include "rooftile/runtime/cuda/tensor_map.h"
+#include "rooftile/runtime/cuda/workspace.h"
 #include "rooftile/runtime/ffi_abi.h"
 
 namespace rooftile::cuda {
@@ -52,12 +53,6 @@ struct GpuPhase {
   bool dependent_launch = false;
   std::vector<GpuMap> maps;
   std::vector<GpuParam> params;
-};
-
-// What a kernel may expect of a workspace tensor.
-enum class GpuWorkspace : uint8_t {
-  kScratch,  // nothing
-  kZeroed,   // zeros, which it leaves as it found them: counters and tickets
 };
 
 struct GpuKernelImage {

@@ -7,16 +7,20 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "rooftile/runtime/cuda/graph.h"
 #include "rooftile/runtime/cuda/memory.h"
 #include "rooftile/runtime/cuda/stream.h"
+#include "rooftile/runtime/cuda/workspace.h"
 #include "tests/stub_driver/stub.h"
 
 namespace rooftile::cuda {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -243,6 +247,36 @@ TEST_F(LaunchTest, CaptureAllowsLaunchesAndRefusesWhatWouldSpoilIt) {
   EXPECT_TRUE(control_->launch(0).captured);
   EXPECT_FALSE(is_capturing(device(), stream->get()));
   EXPECT_FALSE(capture->end().ok()) << "it has ended";
+}
+
+// Scratch memory: one block a stream, and one a capture that nothing else uses, since its graph may
+// run beside anything.
+TEST_F(LaunchTest, ACaptureHasScratchMemoryOfItsOwn) {
+  Result<Stream> stream = Stream::create(device());
+  ASSERT_TRUE(stream.ok());
+  const auto scratch = [&](int64_t bytes) {
+    Result<char*> block = device_workspace(device(), stream->get(), GpuWorkspace::kScratch, bytes);
+    EXPECT_TRUE(block.ok());
+    return block.ok() ? *block : nullptr;
+  };
+  char* const eager = scratch(1000);
+  EXPECT_EQ(scratch(500), eager);
+  std::set<char*> captured;
+  for (int i = 0; i < 2; ++i) {
+    Result<Capture> capture = Capture::begin(device(), stream->get());
+    ASSERT_TRUE(capture.ok());
+    char* const block = scratch(1000);
+    EXPECT_EQ(scratch(1000), block) << "calls of one capture share it";
+    captured.insert(block);
+    const auto zeroed = device_workspace(device(), stream->get(), GpuWorkspace::kZeroed, 64);
+    ASSERT_TRUE(zeroed.ok());
+    EXPECT_THAT(std::vector<char>(*zeroed, *zeroed + 64), Each('\0'));
+    Result<Graph> graph = capture->end();
+    ASSERT_TRUE(graph.ok()) << "allocating must not have spoilt it: " << graph.diag().str();
+  }
+  EXPECT_EQ(captured.size(), 2u);
+  EXPECT_EQ(captured.count(eager), 0u);
+  EXPECT_EQ(scratch(1000), eager);
 }
 
 // torch captures in global mode: loads and allocations of other threads would spoil that.

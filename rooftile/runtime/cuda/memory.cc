@@ -45,10 +45,14 @@ Status on_device(const Device& device, std::string_view doing, int64_t bytes, co
 
 Result<DeviceBuffer> DeviceBuffer::allocate(const Device& device, int64_t bytes,
                                             abi::Stream stream) {
+  if (bytes > 0) RT_RETURN_IF_ERROR(refuse_in_capture(device, stream, "allocating device memory"));
+  return allocate_for_graph(device, bytes);
+}
+
+Result<DeviceBuffer> DeviceBuffer::allocate_for_graph(const Device& device, int64_t bytes) {
   DeviceBuffer out;
   out.device_ = &device;
   if (bytes == 0) return out;
-  RT_RETURN_IF_ERROR(refuse_in_capture(device, stream, "allocating device memory"));
   const ContextGuard current(device);
   const CaptureShield shield(device);
   abi::Result error = current.result();

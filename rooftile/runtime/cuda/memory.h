@@ -23,6 +23,9 @@ class DeviceBuffer {
   // null block. RT-R003 without memory, RT-R007.
   static Result<DeviceBuffer> allocate(const Device& device, int64_t bytes,
                                        abi::Stream stream = nullptr);
+  // For work that this thread is capturing: the graph will use the block, so that it must outlive
+  // it. The thread's capture mode allows it for a moment, which is what PyTorch's allocator does.
+  static Result<DeviceBuffer> allocate_for_graph(const Device& device, int64_t bytes);
   DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
     std::swap(device_, other.device_);

@@ -11,6 +11,16 @@ bool is_capturing(const Device& device, abi::Stream stream) {
   return result == abi::kSuccess && status != abi::kCaptureNone;
 }
 
+uint64_t capture_id(const Device& device, abi::Stream stream) {
+  if (device.api().StreamGetCaptureInfo == nullptr) return 0;
+  const ContextGuard current(device);
+  abi::CaptureStatus status = abi::kCaptureNone;
+  uint64_t id = 0;
+  const abi::Result result =
+      device.api().StreamGetCaptureInfo(stream, &status, &id, nullptr, nullptr, nullptr, nullptr);
+  return result == abi::kSuccess && status == abi::kCaptureActive ? id : 0;
+}
+
 Status refuse_in_capture(const Device& device, abi::Stream stream, std::string_view what) {
   if (!is_capturing(device, stream)) return {};
   return Diag{.code = ErrorCode::kCapture,

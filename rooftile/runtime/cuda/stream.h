@@ -6,6 +6,7 @@
 // back at the end of their scope; a failure there has nobody to go to and is dropped.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +18,10 @@ namespace rooftile::cuda {
 // Whether work given to `stream` now goes into a graph instead of to the device. Null counts as
 // capturing where a capture elsewhere forbids its use.
 bool is_capturing(const Device& device, abi::Stream stream);
+
+// Which capture that work goes into; 0: none, or a driver before 12.3 that does not tell. No other
+// capture of the process has the same number.
+uint64_t capture_id(const Device& device, abi::Stream stream);
 
 // RT-R007 if `stream` is being captured. `what`: the thing that capture forbids, as in "loading a
 // kernel".
