@@ -66,9 +66,10 @@ RT_DEVICE void named_arrive(u32 id, u32 threads) {
 
 // ---- clusters -----------------------------------------------------------------------------------
 
-// Arrives on the barrier at the same offset in CTA `cta` of the cluster. Relaxed on purpose: it says
-// "these reads are over" and publishes no data. The release.cluster form costs a MEMBAR.ALL.GPU in
-// every step of a product, a quarter of the speed of the whole kernel (measured: H200, 8192^3).
+// Arrives on the barrier at the same offset in CTA `cta` of the cluster. Relaxed on purpose: it
+// says "these reads are over" and publishes no data. The release.cluster form costs a
+// MEMBAR.ALL.GPU in every step of a product, a quarter of the speed of the whole kernel (measured:
+// H200, 8192^3).
 RT_DEVICE void barrier_arrive_remote(u32 bar, u32 cta) {
   asm volatile(
       "{\n.reg .b32 r;\nmapa.shared::cluster.u32 r, %0, %1;\n"
@@ -117,12 +118,12 @@ RT_DEVICE u32 peer_address(u32 address, u32 cta) {
   return r;
 }
 
-// Sends 16 bytes to a peer's shared memory; they count towards the peer's barrier, which orders them
-// for whoever waits on it. No fence is needed on either side.
+// Sends 16 bytes to a peer's shared memory; they count towards the peer's barrier, which orders
+// them for whoever waits on it. No fence is needed on either side.
 RT_DEVICE void store_async4(u32 address, u32 bar, float a, float b, float c, float d) {
   asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, [%1];" ::
-          "r"(address),
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, "
+      "[%1];" ::"r"(address),
       "r"(bar), "f"(a), "f"(b), "f"(c), "f"(d)
       : "memory");
 }
@@ -179,9 +180,7 @@ RT_DEVICE void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-RT_DEVICE void async_proxy_fence() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+RT_DEVICE void async_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // ---- tensor cores -------------------------------------------------------------------------------
 

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one new query a sequence over its cache, dense or paged: bf16, head dimension 128, up
-// to 8 query heads a KV head, in one launch.
+// Attention of one new query a sequence over its cache, dense or paged: bf16, head dimension 128,
+// up to 8 query heads a KV head, in one launch.
 //
 // Work is a flat list of units of 16 tokens, ordered (sequence, KV head, unit). Every CTA takes an
-// equal piece, so that splits follow from the lengths, which are read here: nothing is frozen by graph
-// capture, and ragged batches run at the rate of even ones. Units of a piece go round the warps. A
-// warp needs no barrier and no shared memory in its loop:
-//   K  memory -> registers as the left operand of S' = K Q'  (m16 = tokens, n8 = heads): 16-byte loads
+// equal piece, so that splits follow from the lengths, which are read here: nothing is frozen by
+// graph capture, and ragged batches run at the rate of even ones. Units of a piece go round the
+// warps. A warp needs no barrier and no shared memory in its loop:
+//   K  memory -> registers as the left operand of S' = K Q'  (m16 = tokens, n8 = heads): 16-byte
+//   loads
 //      fit because the index of the contraction may be permuted, if Q's is alike.
-//   V  memory -> registers as the left operand of O' = V' P' (m16 = elements of a head): byte permutes
+//   V  memory -> registers as the left operand of O' = V' P' (m16 = elements of a head): byte
+//   permutes
 //      pair neighbouring tokens, and each lane ends with 8 elements in a row.
 //   P  goes from accumulator to right operand by movmatrix.
-// A unit's registers of K are refilled as soon as S' is issued, those of V as soon as O' is, one unit
-// ahead; page numbers are fetched two units ahead. A (sequence, head) that lies in one CTA is written
-// at once; of the others partial results go to a workspace, and the CTA that arrives last adds them,
-// in the order of the pieces, and rewinds the ticket. No load touches a token at or beyond a length.
+// A unit's registers of K are refilled as soon as S' is issued, those of V as soon as O' is, one
+// unit ahead; page numbers are fetched two units ahead. A (sequence, head) that lies in one CTA is
+// written at once; of the others partial results go to a workspace, and the CTA that arrives last
+// adds them, in the order of the pieces, and rewinds the ticket. No load touches a token at or
+// beyond a length.
 //
-// Numbers: RT_KV_LAYOUT (1: paged, and then RT_S tokens a page, a multiple of 16), RT_HAS_LSE, and of
-// the schedule RT_WARPS, RT_CTAS a multiprocessor, RT_HEADS (4 or 8: the most query heads a KV head),
-// RT_MAX_B sequences, RT_NO_L1 (loads of the cache pass L1 by: pays where everything fits L2).
+// Numbers: RT_KV_LAYOUT (1: paged, and then RT_S tokens a page, a multiple of 16), RT_HAS_LSE, and
+// of the schedule RT_WARPS, RT_CTAS a multiprocessor, RT_HEADS (4 or 8: the most query heads a KV
+// head), RT_MAX_B sequences, RT_NO_L1 (loads of the cache pass L1 by: pays where everything fits
+// L2).
 
 constexpr int WARPS = RT_WARPS, HEADS = RT_HEADS, THREADS = 32 * WARPS, DEPTH = 128, UNIT = 16;
 constexpr int SLOT_O = HEADS * DEPTH * 4, SLOT_ML = HEADS * 8;  // bytes of a warp's state
@@ -44,9 +48,7 @@ RT_DEVICE void load16_cache(u32 (&r)[4], const u16* p) {
 #endif
 }
 
-RT_DEVICE float butterfly(float v, int mask) {
-  return __shfl_xor_sync(RT_EVERY_LANE, v, mask);
-}
+RT_DEVICE float butterfly(float v, int mask) { return __shfl_xor_sync(RT_EVERY_LANE, v, mask); }
 
 RT_DEVICE u32 transpose8(u32 a) {
   u32 r;
@@ -110,9 +112,9 @@ RT_DEVICE void count_units(u32 units, u32 total, u32 even, const int* lengths, i
   store_shared_int(even, least == most);
 }
 
-// How many pieces. With equal lengths, a number that divides the (sequence, head) pairs or is divided
-// by them cuts fewer of them; a few idle multiprocessors cost less than a merge, as long as nine
-// tenths of them work.
+// How many pieces. With equal lengths, a number that divides the (sequence, head) pairs or is
+// divided by them cuts fewer of them; a few idle multiprocessors cost less than a merge, as long as
+// nine tenths of them work.
 RT_DEVICE u32 pieces_of(u32 work, u32 pairs, u32 ctas, bool even_lengths) {
   const u32 most = work < ctas ? work : ctas;
   if (!even_lengths || work == 0) return most;
@@ -142,7 +144,8 @@ RT_KERNEL {
 #if RT_KV_LAYOUT == 1
   // The block table is wanted one dependent miss after the lengths: ask L2 for all of it now.
   const int lines = (MP + 31) / 32;
-  for (i64 i = blockIdx.x + (i64)gridDim.x * tid; i < (i64)B * lines; i += (i64)gridDim.x * THREADS) {
+  for (i64 i = blockIdx.x + (i64)gridDim.x * tid; i < (i64)B * lines;
+       i += (i64)gridDim.x * THREADS) {
     const i64 row = i / lines;
     asm volatile("prefetch.global.L2 [%0];" ::"l"(block_table + row * block_table_s0 +
                                                   (i - row * lines) * 32));
@@ -246,7 +249,8 @@ RT_KERNEL {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       q_next[i][0] = q_next[i][1] = q_next[i][2] = q_next[i][3] = 0;
-      if (g < group) load16(q_next[i], q + of_b * q_s0 + (of_h * group + g) * q_s1 + i * 32 + quad * 8);
+      if (g < group)
+        load16(q_next[i], q + of_b * q_s0 + (of_h * group + g) * q_s1 + i * 32 + quad * 8);
     }
   };
   load_q(b, h);
@@ -297,7 +301,8 @@ RT_KERNEL {
         const float f0 = exp2_fast(m0 - finite(y0)), f1 = exp2_fast(m1 - finite(y1));
         m0 = y0, m1 = y1, l0 *= f0, l1 *= f1;
 #pragma unroll
-        for (int j = 0; j < 8; ++j) acc[j][0] *= f0, acc[j][2] *= f0, acc[j][1] *= f1, acc[j][3] *= f1;
+        for (int j = 0; j < 8; ++j)
+          acc[j][0] *= f0, acc[j][2] *= f0, acc[j][1] *= f1, acc[j][3] *= f1;
       }
       const float p0 = exp2_fast(c[0] - finite(m0)), p1 = exp2_fast(c[1] - finite(m1));
       const float p2 = exp2_fast(c[2] - finite(m0)), p3 = exp2_fast(c[3] - finite(m1));
@@ -354,9 +359,10 @@ RT_KERNEL {
           return raw_partials + (u64)(piece * 2 + (cut(piece) < s ? 0 : 1)) * PART;
         };
         float* mine = raw_partials + (u64)(blockIdx.x * 2 + (u0 < s ? 0 : 1)) * PART;
-        asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(mine + head * DEPTH + lane * 4),
-                     "f"(sum[0]), "f"(sum[1]), "f"(sum[2]), "f"(sum[3])
-                     : "memory");
+        asm volatile(
+            "st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(mine + head * DEPTH + lane * 4),
+            "f"(sum[0]), "f"(sum[1]), "f"(sum[2]), "f"(sum[3])
+            : "memory");
         if (lane == 0)
           asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(mine + HEADS * DEPTH + head * 2),
                        "f"(M), "f"(L)
@@ -423,8 +429,7 @@ RT_KERNEL {
                      "r"(low_pair), "r"(high_pair)
                      : "memory");
         if (RT_HAS_LSE && lane == 0)
-          lse[row * lse_s0 + b] =
-              L == 0.f ? RT_NEG_INF : (M + log2_fast(L)) * 0.6931471805599453f;
+          lse[row * lse_s0 + b] = L == 0.f ? RT_NEG_INF : (M + log2_fast(L)) * 0.6931471805599453f;
       }
     }
     if (high == u1) break;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact attention of one sequence, bf16 with sums in f32: O = softmax(scale Q K^T) V.
 //
-// Persistent. One thread chooses tiles (64 RT_GROUPS query rows of a head), publishes them and starts
-// every copy; each group of 128 threads owns 64 rows. The product with V runs beside the exponentials
-// of the next block. Scores are in units of log2.
+// Persistent. One thread chooses tiles (64 RT_GROUPS query rows of a head), publishes them and
+// starts every copy; each group of 128 threads owns 64 rows. The product with V runs beside the
+// exponentials of the next block. Scores are in units of log2.
 //
 // The reference that exponents are taken against is speculative. Softmax does not depend on it; the
-// running maximum only guards against overflow, and f32 and bf16 both reach 2^127. So a block without
-// a mask is exponentiated against an earlier maximum of the row, and its sums, which are needed
-// anyway, show whether a score has grown past the reference by GROWTH: then the true maxima are
-// taken and the block is done again from the scores, which are still there. The first block and every
-// masked one take their maxima, so a row's reference is a score it has met and nothing underflows.
-// Exact for |V| below 2^(96 - log2 Tk).
+// running maximum only guards against overflow, and f32 and bf16 both reach 2^127. So a block
+// without a mask is exponentiated against an earlier maximum of the row, and its sums, which are
+// needed anyway, show whether a score has grown past the reference by GROWTH: then the true maxima
+// are taken and the block is done again from the scores, which are still there. The first block and
+// every masked one take their maxima, so a row's reference is a score it has met and nothing
+// underflows. Exact for |V| below 2^(96 - log2 Tk).
 //
-// Numbers: RT_D 64 or 128, RT_CAUSAL, RT_HAS_LSE, and of the schedule RT_GROUPS, RT_BN keys a block,
-// RT_STAGES of the rings of K and V, RT_CARRY (the next tile's first product is issued with this
-// tile's last), RT_ORDER (groups take turns issuing products), RT_COUNTER (tiles are handed out by a
-// counter, else by stride), RT_REGS_FEED, RT_REGS_MMA.
+// Numbers: RT_D 64 or 128, RT_CAUSAL, RT_HAS_LSE, and of the schedule RT_GROUPS, RT_BN keys a
+// block, RT_STAGES of the rings of K and V, RT_CARRY (the next tile's first product is issued with
+// this tile's last), RT_ORDER (groups take turns issuing products), RT_COUNTER (tiles are handed
+// out by a counter, else by stride), RT_REGS_FEED, RT_REGS_MMA.
 
 constexpr int D = RT_D, NG = RT_GROUPS, BM = 64 * NG, BN = RT_BN, STAGES = RT_STAGES;
 constexpr int QB = RT_CARRY ? 2 : 1;  // buffers of Q
@@ -155,13 +155,25 @@ RT_DEVICE void scale_rows(float (&o)[D / 2], float a0, float a1) {
 RT_DEVICE void quad_transpose(u32 (&x)[4], int q) {
   u32 sent, got;
   sent = q & 1 ? x[0] : x[1], got = __shfl_xor_sync(RT_EVERY_LANE, sent, 1);
-  if (q & 1) x[0] = got; else x[1] = got;
+  if (q & 1)
+    x[0] = got;
+  else
+    x[1] = got;
   sent = q & 1 ? x[2] : x[3], got = __shfl_xor_sync(RT_EVERY_LANE, sent, 1);
-  if (q & 1) x[2] = got; else x[3] = got;
+  if (q & 1)
+    x[2] = got;
+  else
+    x[3] = got;
   sent = q & 2 ? x[0] : x[2], got = __shfl_xor_sync(RT_EVERY_LANE, sent, 2);
-  if (q & 2) x[0] = got; else x[2] = got;
+  if (q & 2)
+    x[0] = got;
+  else
+    x[2] = got;
   sent = q & 2 ? x[1] : x[3], got = __shfl_xor_sync(RT_EVERY_LANE, sent, 2);
-  if (q & 2) x[1] = got; else x[3] = got;
+  if (q & 2)
+    x[1] = got;
+  else
+    x[3] = got;
 }
 
 // Divides by the sums l and stores rows `row` and `row + 8`; m is the reference. l = 0: no key was
@@ -310,8 +322,8 @@ RT_DEVICE void feed(const Problem& a, u32 smem, const TensorMap& map_q, const Te
     const int n = tile.blocks, kv_head = tile.head / a.group;
     barrier_wait(smem + QE + 8 * q.at, q.parity);
     barrier_expect(smem + QF + 8 * q.at, Q_BYTES);
-    load_rows(smem + Q_AT + q.at * Q_BYTES, map_q, smem + QF + 8 * q.at, BM, tile.head,
-              tile.m * BM, RT_L2_EVICT_FIRST);
+    load_rows(smem + Q_AT + q.at * Q_BYTES, map_q, smem + QF + 8 * q.at, BM, tile.head, tile.m * BM,
+              RT_L2_EVICT_FIRST);
     q.next<QB>();
     auto load_k = [&](int j) {
       barrier_wait(smem + KE + 8 * k.at, k.parity);
@@ -349,87 +361,87 @@ RT_DEVICE void feed(const Problem& a, u32 smem, const TensorMap& map_q, const Te
 // Macros, not functions: ptxas must see both products of a step in one block of straight code, and
 // S, P and O in registers throughout.
 
-#define RELEASE_K                 \
-  {                               \
-    release(KE + 8 * k.at);       \
-    k.next<STAGES>();             \
+#define RELEASE_K           \
+  {                         \
+    release(KE + 8 * k.at); \
+    k.next<STAGES>();       \
   }
 
 // The first block of a tile, with nothing to overlap it.
-#define FIRST_BLOCK                                                            \
-  {                                                                            \
-    barrier_wait(smem + QF + 8 * q.at, q.parity);                              \
-    barrier_wait(smem + KF + 8 * k.at, k.parity);                              \
-    wgmma_fence();                                                             \
-    issue_qk(s, q0 + q.at * (Q_BYTES >> 4), k0 + k.at * (KV_BYTES >> 4));      \
-    wgmma_wait<0>();                                                           \
-    pin(s);                                                                    \
-    RELEASE_K                                                                  \
-    first_softmax(m0, m1, l0, l1);                                             \
-    to_bf16(p, s);                                                             \
-    clear();                                                                   \
-    barrier_wait(smem + VF + 8 * v.at, v.parity);                              \
+#define FIRST_BLOCK                                                       \
+  {                                                                       \
+    barrier_wait(smem + QF + 8 * q.at, q.parity);                         \
+    barrier_wait(smem + KF + 8 * k.at, k.parity);                         \
+    wgmma_fence();                                                        \
+    issue_qk(s, q0 + q.at * (Q_BYTES >> 4), k0 + k.at * (KV_BYTES >> 4)); \
+    wgmma_wait<0>();                                                      \
+    pin(s);                                                               \
+    RELEASE_K                                                             \
+    first_softmax(m0, m1, l0, l1);                                        \
+    to_bf16(p, s);                                                        \
+    clear();                                                              \
+    barrier_wait(smem + VF + 8 * v.at, v.parity);                         \
   }
 
 // Issues both products of a step. Then S is complete and P V is in flight from slot v_done.
-#define PRODUCTS(P)                                                            \
-  barrier_wait(smem + KF + 8 * k.at, k.parity);                                \
-  if (RT_ORDER) named_sync(me, 256);                                           \
-  pin(P);                                                                      \
-  pin(o);                                                                      \
-  wgmma_fence();                                                               \
-  issue_qk(s, q0 + q.at * (Q_BYTES >> 4), k0 + k.at * (KV_BYTES >> 4));        \
-  issue_pv(o, P, v0 + v.at * (KV_BYTES >> 4));                                 \
-  if (RT_ORDER) named_arrive(next, 256);                                       \
-  const int v_done = v.at;                                                     \
-  v.next<STAGES>();                                                            \
-  wgmma_wait<1>();                                                             \
-  pin(s);                                                                      \
+#define PRODUCTS(P)                                                     \
+  barrier_wait(smem + KF + 8 * k.at, k.parity);                         \
+  if (RT_ORDER) named_sync(me, 256);                                    \
+  pin(P);                                                               \
+  pin(o);                                                               \
+  wgmma_fence();                                                        \
+  issue_qk(s, q0 + q.at * (Q_BYTES >> 4), k0 + k.at * (KV_BYTES >> 4)); \
+  issue_pv(o, P, v0 + v.at * (KV_BYTES >> 4));                          \
+  if (RT_ORDER) named_arrive(next, 256);                                \
+  const int v_done = v.at;                                              \
+  v.next<STAGES>();                                                     \
+  wgmma_wait<1>();                                                      \
+  pin(s);                                                               \
   RELEASE_K
 
 // The wait for the next slot of V comes first: it is a branch, and ptxas does not move the wait for
 // the product over it, up above the exponentials.
-#define PV_DONE                                                                \
-  barrier_wait(smem + VF + 8 * v.at, v.parity);                                \
-  wgmma_wait<0>();                                                             \
-  pin(o);                                                                      \
+#define PV_DONE                                 \
+  barrier_wait(smem + VF + 8 * v.at, v.parity); \
+  wgmma_wait<0>();                              \
+  pin(o);                                       \
   release(VE + 8 * v_done);
 
 // A block with a mask: the maxima are taken.
-#define MASKED_STEP(J)                                                         \
-  {                                                                            \
-    PRODUCTS(p)                                                                \
-    mask(J);                                                                   \
-    float x0, x1;                                                              \
-    row_max(s, c, x0, x1);                                                     \
+#define MASKED_STEP(J)                                                           \
+  {                                                                              \
+    PRODUCTS(p)                                                                  \
+    mask(J);                                                                     \
+    float x0, x1;                                                                \
+    row_max(s, c, x0, x1);                                                       \
     const bool grew = __any_sync(RT_EVERY_LANE, x0 > m0 + 8.f || x1 > m1 + 8.f); \
-    if (grew) rebase(x0, x1);                                                  \
-    float a0, a1;                                                              \
-    exp_rows(s, c, finite(m0), finite(m1), a0, a1);                            \
-    l0 += a0, l1 += a1;                                                        \
-    pin(s);                                                                    \
-    PV_DONE                                                                    \
-    if (grew) scale_rows(o, shrink0, shrink1);                                 \
-    to_bf16(p, s);                                                             \
+    if (grew) rebase(x0, x1);                                                    \
+    float a0, a1;                                                                \
+    exp_rows(s, c, finite(m0), finite(m1), a0, a1);                              \
+    l0 += a0, l1 += a1;                                                          \
+    pin(s);                                                                      \
+    PV_DONE                                                                      \
+    if (grew) scale_rows(o, shrink0, shrink1);                                   \
+    to_bf16(p, s);                                                               \
   }
 
 // A block without one: against the reference there is, and again if it has been outgrown.
-#define STEP(P, P_NEXT)                                                        \
-  {                                                                            \
-    PRODUCTS(P)                                                                \
-    float a0, a1;                                                              \
-    exp_pack(s, P_NEXT, c, m0, m1, a0, a1);                                    \
+#define STEP(P, P_NEXT)                                                         \
+  {                                                                             \
+    PRODUCTS(P)                                                                 \
+    float a0, a1;                                                               \
+    exp_pack(s, P_NEXT, c, m0, m1, a0, a1);                                     \
     const bool grew = __any_sync(RT_EVERY_LANE, !(a0 < GROWTH && a1 < GROWTH)); \
-    if (__builtin_expect(grew, 0)) {                                           \
-      float x0, x1;                                                            \
-      row_max(s, c, x0, x1);                                                   \
-      rebase(x0, x1);                                                          \
-      exp_pack(s, P_NEXT, c, finite(m0), finite(m1), a0, a1);                  \
-    }                                                                          \
-    l0 += a0, l1 += a1;                                                        \
-    pin(P_NEXT);                                                               \
-    PV_DONE                                                                    \
-    if (__builtin_expect(grew, 0)) scale_rows(o, shrink0, shrink1);            \
+    if (__builtin_expect(grew, 0)) {                                            \
+      float x0, x1;                                                             \
+      row_max(s, c, x0, x1);                                                    \
+      rebase(x0, x1);                                                           \
+      exp_pack(s, P_NEXT, c, finite(m0), finite(m1), a0, a1);                   \
+    }                                                                           \
+    l0 += a0, l1 += a1;                                                         \
+    pin(P_NEXT);                                                                \
+    PV_DONE                                                                     \
+    if (__builtin_expect(grew, 0)) scale_rows(o, shrink0, shrink1);             \
   }
 
 RT_DEVICE void attend(const Problem& a, u32 smem, int warp, int lane) {

@@ -3,10 +3,10 @@
 // places: weights (B) take the 64-row side of the product, tokens (A) the narrow one, and D^T is
 // transposed on its way out.
 //
-// One warp copies and starts with the weights at once. A cluster can split K: partial sums travel as
-// register images, 16 bytes a lane, counted on the receiver's barrier, so that no fence and no
-// workspace is needed; their owner adds them in the order of the ranks, so the result does not depend
-// on timing. Edges of M and K are clipped by the copy engine; N is a multiple of 8.
+// One warp copies and starts with the weights at once. A cluster can split K: partial sums travel
+// as register images, 16 bytes a lane, counted on the receiver's barrier, so that no fence and no
+// workspace is needed; their owner adds them in the order of the ranks, so the result does not
+// depend on timing. Edges of M and K are clipped by the copy engine; N is a multiple of 8.
 //
 // Numbers of the schedule:
 //   RT_TN      tokens of a tile
@@ -36,8 +36,8 @@ RT_DEVICE void store_matrix2_transposed(u32 address, u32 a, u32 b) {
 }
 
 // One warp: its 16 weights times TN tokens through its own slot into rows of D.
-RT_DEVICE void store_tile(u32 slot, const float (&acc)[TN / 2], float alpha, u16* d, i64 d_s0, int m0,
-                          int n0, int M, int N, u32 lane) {
+RT_DEVICE void store_tile(u32 slot, const float (&acc)[TN / 2], float alpha, u16* d, i64 d_s0,
+                          int m0, int n0, int M, int N, u32 lane) {
   const u32 to = slot + (lane & 7) * 32 + ((((lane >> 3) & 1) ^ ((lane >> 2) & 1)) << 4);
 #pragma unroll
   for (int j = 0; j < TN / 8; ++j)
@@ -159,7 +159,8 @@ RT_KERNEL {
         const u32 bar = peer_address(sum_full, owner);
 #pragma unroll
         for (int i = 0; i < TN / 8; ++i)
-          store_async4(to + i * 512, bar, acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+          store_async4(to + i * 512, bar, acc[4 * i], acc[4 * i + 1], acc[4 * i + 2],
+                       acc[4 * i + 3]);
       }
     }
     if (owner == rank) {
@@ -175,7 +176,8 @@ RT_KERNEL {
 #pragma unroll
           for (int i = 0; i < TN / 8; ++i) {
             float4 v = {own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]};
-            if (r != (int)rank) v = load_shared4(mine + slot * (SHARE * SLOT) + lane * 16 + i * 512);
+            if (r != (int)rank)
+              v = load_shared4(mine + slot * (SHARE * SLOT) + lane * 16 + i * 512);
             acc[4 * i] += v.x, acc[4 * i + 1] += v.y, acc[4 * i + 2] += v.z, acc[4 * i + 3] += v.w;
           }
         }

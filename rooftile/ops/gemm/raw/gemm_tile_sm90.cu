@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // D = alpha A B^T for many rows: bf16 with sums in f32, all operands K-major.
 //
-// Persistent and warp-specialised: one thread copies, RT_WG groups of 128 threads multiply; clusters
-// share what they load by multicast; tiles are walked in bands so that those in flight share rows and
-// columns in L2. Results leave through swizzled staging, by the copy engine, under the next tile.
-// Edges on every side are clipped by the copy engine, which fills what it reads outside with zeros and
-// writes whole units of 16 bytes: N is a multiple of 8.
+// Persistent and warp-specialised: one thread copies, RT_WG groups of 128 threads multiply;
+// clusters share what they load by multicast; tiles are walked in bands so that those in flight
+// share rows and columns in L2. Results leave through swizzled staging, by the copy engine, under
+// the next tile. Edges on every side are clipped by the copy engine, which fills what it reads
+// outside with zeros and writes whole units of 16 bytes: N is a multiple of 8.
 //
 // Numbers of the schedule:
 //   RT_BM x RT_BN  tile of one CTA; a step of K is 64, one swizzled row of 128 bytes
@@ -71,8 +71,8 @@ RT_KERNEL {
   const int k_end = SK > 1 ? (int)(k_blocks * (rank + 1) / SK) : k_blocks;
   const int first = blockIdx.x / CL, step = gridDim.x / CL;
 
-  // The copying warp sets the barriers up. Loads that stay inside this CTA start at once; only those
-  // by multicast wait until the peers' barriers exist.
+  // The copying warp sets the barriers up. Loads that stay inside this CTA start at once; only
+  // those by multicast wait until the peers' barriers exist.
   const int ahead = CL > 1 && first < tiles ? min(STAGES, k_end - k_begin) : 0;
   if (warp == 4 * WG) {
     if (elect_one()) {

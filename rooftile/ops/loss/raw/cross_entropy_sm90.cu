@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy of rows of bf16 logits: one CTA streams a row once, each thread with a maximum and a
-// sum of exponentials of its own, which meet at the end.
+// Cross-entropy of rows of bf16 logits: one CTA streams a row once, each thread with a maximum and
+// a sum of exponentials of its own, which meet at the end.
 //
 // A group of vectors is loaded before the maximum is looked at, so that its loads are in flight
 // together; the maximum settles after a few groups. Differences are taken before they are scaled:
@@ -59,7 +59,8 @@ RT_DEVICE void add(Running& r, const u32 (&v)[VECTORS][4]) {
 RT_DEVICE void join_warp(float& m, float& s) {
   float largest = m;
 #pragma unroll
-  for (int d = 1; d < 32; d <<= 1) largest = fmaxf(largest, __shfl_xor_sync(RT_EVERY_LANE, largest, d));
+  for (int d = 1; d < 32; d <<= 1)
+    largest = fmaxf(largest, __shfl_xor_sync(RT_EVERY_LANE, largest, d));
   s *= exp2_fast((m - finite(largest)) * LOG2_E);
 #pragma unroll
   for (int d = 1; d < 32; d <<= 1) s += __shfl_xor_sync(RT_EVERY_LANE, s, d);

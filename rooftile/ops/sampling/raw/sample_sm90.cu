@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token a row of bf16 logits: temperature, min-p, top-k, top-p, draw. Nothing is sorted, nothing
-// rejected, and the result does not depend on the order of any sum.
+// One token a row of bf16 logits: temperature, min-p, top-k, top-p, draw. Nothing is sorted,
+// nothing rejected, and the result does not depend on the order of any sum.
 //
-// A cluster of two CTAs a row. bf16 has 65536 values, so a histogram over them loses nothing: 16-bit
-// counters for all of them fit the shared memory of each CTA, which counts its half of the row.
-// Counters are indexed by the bits as they are (no work an element); the order of values is applied a
-// counter at a time: place d in descending order is bits 0x7fff - d for the positive half, bits d for
-// the negative one, and -0 is counted with +0. CTA r owns places [32768 r, 32768 (r + 1)), each
-// thread 32 of them.
+// A cluster of two CTAs a row. bf16 has 65536 values, so a histogram over them loses nothing:
+// 16-bit counters for all of them fit the shared memory of each CTA, which counts its half of the
+// row. Counters are indexed by the bits as they are (no work an element); the order of values is
+// applied a counter at a time: place d in descending order is bits 0x7fff - d for the positive
+// half, bits d for the negative one, and -0 is counted with +0. CTA r owns places [32768 r, 32768
+// (r + 1)), each thread 32 of them.
 //
 // Masses are integers, 2^40 exp((x - max) / temperature), so sums are exact in any order. Top-k and
 // top-p are look-ups in one prefix sum over the places; each leaves a threshold value and how many
@@ -183,10 +183,10 @@ RT_KERNEL {
   if (lane == 0) atomicMax(&largest[rank], warp_largest);
   __syncthreads();
   if (tid == 0)
-    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(
-                     peer_address(largest_at + rank * 4, rank ^ 1)),
-                 "r"(largest[rank])
-                 : "memory");
+    asm volatile(
+        "st.shared::cluster.u32 [%0], %1;" ::"r"(peer_address(largest_at + rank * 4, rank ^ 1)),
+        "r"(largest[rank])
+        : "memory");
   cluster_sync();  // both histograms and both maxima are complete
   const u32 top = max(load_shared(largest_at), load_shared(largest_at + 4));
 
@@ -251,7 +251,8 @@ RT_KERNEL {
     if (w == warp) before = all;
     all.mass += warp_sums[w].mass, all.count += warp_sums[w].count;
   }
-  if (tid == 0) store_both(halves_at + rank * 16, all.mass), store_both(halves_at + rank * 16 + 8, all.count);
+  if (tid == 0)
+    store_both(halves_at + rank * 16, all.mass), store_both(halves_at + rank * 16 + 8, all.count);
   cluster_sync();
   u64 kept = halves[0][0] + halves[1][0];
   if (rank != 0) before.mass += halves[0][0], before.count += (u32)halves[0][1];
@@ -267,10 +268,13 @@ RT_KERNEL {
     const u32 bits = rank ? place : 0x7fffu - place;
     const u64 mass_before = shuffle(before.mass, from);
     const u32 count_before = __shfl_sync(RT_EVERY_LANE, before.count, from);
-    const u32 count = bits == 0x8000u ? 0 : bits == 0 ? count_of(0) + count_of(0x8000u) : count_of(bits);
+    const u32 count = bits == 0x8000u ? 0
+                      : bits == 0     ? count_of(0) + count_of(0x8000u)
+                                      : count_of(bits);
     const u64 each = count != 0 ? mass_of(bits) : 0;
     const Sum s = inclusive({each * count, count}, lane);
-    answer(bits, count, each, Sum{mass_before + s.mass - each * count, count_before + s.count - count});
+    answer(bits, count, each,
+           Sum{mass_before + s.mass - each * count, count_before + s.count - count});
   };
   auto publish = [&](int slot, u64 mass, u32 bits, u64 ties) {
     store_both(found_at + slot * 24, mass);
@@ -304,15 +308,16 @@ RT_KERNEL {
   }
 #endif
 
-  // ---- the draw, over the elements by index. They are read again (from L2): kept in registers until
-  // now they would crowd out the scan.
-  const u64 high = philox(0, seed[row], offset[row]) >> 2, low = philox(1, seed[row], offset[row]) >> 2;
+  // ---- the draw, over the elements by index. They are read again (from L2): kept in registers
+  // until now they would crowd out the scan.
+  const u64 high = philox(0, seed[row], offset[row]) >> 2,
+            low = philox(1, seed[row], offset[row]) >> 2;
   const u64 target = multiply_shift<60>(kept, high << 30 | low);
   const u64 tie_mass = threshold != 0 ? mass_of(bits_of(threshold)) : 0;
   auto running = [&](const Sum& s) {  // mass of the kept ones among elements with this sum
     return s.mass + tie_mass * (s.count < ties ? s.count : ties);
   };
-  auto sum_of = [&](const u32 (&w)[4]) {  // mass above the threshold, elements equal to it
+  auto sum_of = [&](const u32(&w)[4]) {  // mass above the threshold, elements equal to it
     Sum s = {0, 0};
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -345,7 +350,8 @@ RT_KERNEL {
     lane_sum.mass += e.mass, lane_sum.count += e.count;
   }
   Sum at = inclusive(lane_sum, lane);
-  if (tid == 31) store_both(halves_at + rank * 16, at.mass), store_both(halves_at + rank * 16 + 8, at.count);
+  if (tid == 31)
+    store_both(halves_at + rank * 16, at.mass), store_both(halves_at + rank * 16 + 8, at.count);
   cluster_sync();
   at.mass -= lane_sum.mass, at.count -= lane_sum.count;
   if (rank != 0) at.mass += halves[0][0], at.count += (u32)halves[0][1];
