@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/bench/bench_steps.h"
 
+#include <algorithm>
+
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/ladder.h"
@@ -10,6 +12,14 @@ namespace {
 
 Quantiles quantiles(const Timing& timing) {
   return {timing.quantile(0.2), timing.quantile(0.5), timing.quantile(0.8)};
+}
+
+// Whether the call has the dims that the schedule, and those for other alignments, fix.
+bool has_fixed_dims(const Schedule& schedule, const RefCall& call) {
+  for (const auto& [dim, value] : schedule.gpu.dims)
+    if (call.dims.count(dim) > 0 && call.dim(dim) != value) return false;
+  return std::all_of(schedule.otherwise.begin(), schedule.otherwise.end(),
+                     [&](const Schedule& other) { return has_fixed_dims(other, call); });
 }
 
 }  // namespace
@@ -85,8 +95,7 @@ Status check_against_reference(const OpDef& op, const KernelDef& kernel,
                                BenchLine& line) {
   const TargetInfo& target = compiled.source.gpu() ? sm90_target() : host_target();
   const auto takes = [&](const RefCall& smaller) {
-    for (const auto& [dim, value] : compiled.source.schedule.gpu.dims)
-      if (smaller.dims.count(dim) > 0 && smaller.dim(dim) != value) return false;
+    if (!has_fixed_dims(compiled.source.schedule, smaller)) return false;
     return kernel.takes(smaller.config, smaller.dims, target);
   };
   RefCall inputs = check::reduced_call(op, call, options.max_reference_flops, takes);

@@ -102,6 +102,14 @@ RT_DEVICE Sum inclusive(Sum s, int lane) {
   return s;
 }
 
+// Of the warp, for masses below 2^48 a lane: three sums of 16 bits, each one instruction.
+RT_DEVICE Sum warp_total(const Sum& s) {
+  const u32 low = __reduce_add_sync(RT_EVERY_LANE, (u32)s.mass & 0xffffu);
+  const u32 middle = __reduce_add_sync(RT_EVERY_LANE, (u32)(s.mass >> 16) & 0xffffu);
+  const u32 high = __reduce_add_sync(RT_EVERY_LANE, (u32)(s.mass >> 32));
+  return {((u64)high << 32) + ((u64)middle << 16) + low, __reduce_add_sync(RT_EVERY_LANE, s.count)};
+}
+
 // ---- values -------------------------------------------------------------------------------------
 
 // Order of bf16 values as integers: NaN above everything whatever its sign, -0 equal to +0.
@@ -148,7 +156,10 @@ RT_KERNEL {
   __shared__ u64 halves[2][2];  // [CTA][mass, count]: of its places, later of its elements
   __shared__ u64 found[2][3];   // answers of top-k and top-p: mass kept, key and ties
   __shared__ u32 largest[2];
-  __shared__ Sum entries[VECTORS * WARPS];  // of the elements a warp holds in one round, by index
+  // Of the elements that a warp holds in one round; entry e is the e-th by index. Where it lies is
+  // such that a lane reads VECTORS of them in order without bank conflicts.
+  __shared__ Sum entries[VECTORS * WARPS];
+  auto entry = [&](int e) -> Sum& { return entries[e % VECTORS * WARPS + e / VECTORS]; };
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const u32 rank = cluster_rank();
   const int row = blockIdx.x >> 1, vectors = V >> 3, per = (vectors + 1) >> 1;
@@ -337,8 +348,8 @@ RT_KERNEL {
     for (int j = 0; j < 4; ++j) {
       Sum s = {0, 0};
       if ((j0 + j) * THREADS + tid < held) s = sum_of(w[j]);
-      s = inclusive(s, lane);
-      if (lane == 31) entries[(j0 + j) * WARPS + warp] = s;
+      s = warp_total(s);
+      if (lane == 0) entry((j0 + j) * WARPS + warp) = s;
     }
   }
   __syncthreads();
@@ -346,7 +357,7 @@ RT_KERNEL {
   Sum lane_sum = {0, 0};
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
-    const Sum e = entries[lane * VECTORS + i];
+    const Sum e = entry(lane * VECTORS + i);
     lane_sum.mass += e.mass, lane_sum.count += e.count;
   }
   Sum at = inclusive(lane_sum, lane);
@@ -359,7 +370,7 @@ RT_KERNEL {
   Sum hit_at = {0, 0};
 #pragma unroll
   for (int i = 0; i < VECTORS; ++i) {
-    const Sum e = entries[lane * VECTORS + i], next = {at.mass + e.mass, at.count + e.count};
+    const Sum e = entry(lane * VECTORS + i), next = {at.mass + e.mass, at.count + e.count};
     if (running(at) <= target && target < running(next)) hit = lane * VECTORS + i, hit_at = at;
     at = next;
   }
