@@ -112,9 +112,10 @@ TEST(RawKernels, TheHeadOfATextIsPrintedFromTheLaunch) {
 // ---- what is taken ------------------------------------------------------------------------------
 
 TEST(RawKernels, AreOfferedOnAGpuAloneAndUnaskedOnlyWherePreferred) {
-  const std::string dense = "B=8 P=8 S=4096 Hq=32 Hkv=8 D=128";
-  EXPECT_THAT(offered("attention_decode", dense, Route::kRaw), ElementsAre("sm90"));
-  EXPECT_THAT(offered("attention_decode", dense, Route::kAuto), ElementsAre("single", "split"));
+  EXPECT_THAT(offered("gemm", "M=128 N=4096 K=4096", Route::kRaw), ElementsAre("sm90_tiles"));
+  EXPECT_THAT(offered("gemm", "M=128 N=4096 K=4096", Route::kAuto), ElementsAre("large_m"));
+  EXPECT_THAT(offered("sample", "B=2 V=64", Route::kAuto), ElementsAre("rows"));
+  EXPECT_THAT(offered("sample", "B=2 V=64 top_k=1", Route::kAuto), ElementsAre("sm90", "rows"));
   const std::string paged = "B=8 P=512 S=16 MP=64 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128";
   EXPECT_THAT(offered("attention_decode", paged, Route::kAuto),
               ElementsAre("sm90", "single", "split"));
