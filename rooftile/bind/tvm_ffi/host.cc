@@ -2,6 +2,7 @@
 #include "rooftile/bind/tvm_ffi/host.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <cstring>
@@ -20,15 +21,42 @@ void* find(const char* symbol) {
   return nullptr;
 }
 
-// One function of TVM-FFI; only a success is remembered.
-template <class Function>
-Function find_once(std::atomic<Function>& slot, const char* symbol) {
-  Function function = slot.load(std::memory_order_relaxed);
-  if (function != nullptr) return function;
-  function = reinterpret_cast<Function>(find(symbol));
-  if (function != nullptr) slot.store(function, std::memory_order_relaxed);
-  return function;
+// How many objects the process has loaded so far.
+unsigned long long num_loaded() {
+  unsigned long long adds = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* out) {
+        *static_cast<unsigned long long*>(out) = info->dlpi_adds;
+        return 1;  // the first one says it
+      },
+      &adds);
+  return adds;
 }
+
+// One function of TVM-FFI. Where there is none it is looked for again when something has been
+// loaded since: a search costs tens of microseconds, and some processes never have it.
+template <class Function>
+class Lookup {
+ public:
+  explicit Lookup(const char* symbol) : symbol_(symbol) {}
+  Function get() {
+    Function function = found_.load(std::memory_order_relaxed);
+    if (function != nullptr) return function;
+    const unsigned long long loaded = num_loaded();
+    if (searched_at_.load(std::memory_order_relaxed) == loaded) return nullptr;
+    function = reinterpret_cast<Function>(find(symbol_));
+    if (function != nullptr)
+      found_.store(function, std::memory_order_relaxed);
+    else
+      searched_at_.store(loaded, std::memory_order_relaxed);
+    return function;
+  }
+
+ private:
+  const char* symbol_;
+  std::atomic<Function> found_ = nullptr;
+  std::atomic<unsigned long long> searched_at_ = 0;
+};
 
 const RtHostApi* host_api(void* handle) {
   const auto* api = static_cast<const RtHostApi*>(handle);
@@ -44,8 +72,8 @@ constexpr int32_t kOpaquePtr = 4;  // TVM-FFI's type index of a pointer that it 
 void* caller_stream(void* handle, int device_id) {
   if (const RtHostApi* api = host_api(handle)) return api->stream(device_id);
   using GetStream = void* (*)(int32_t device_type, int32_t device_id);
-  static std::atomic<GetStream> slot;
-  const GetStream get = find_once(slot, "TVMFFIEnvGetStream");
+  static Lookup<GetStream> lookup("TVMFFIEnvGetStream");
+  const GetStream get = lookup.get();
   return get == nullptr ? nullptr : get(2, device_id);  // 2: DLPack's CUDA
 }
 
@@ -61,9 +89,8 @@ int raise(void* handle, const Diag& diag) {
     return -1;
   }
   using SetRaised = void (*)(const char* kind, const char* message);
-  static std::atomic<SetRaised> slot;
-  if (const SetRaised set = find_once(slot, "TVMFFIErrorSetRaisedFromCStr"))
-    set(kind.c_str(), last_text.c_str());
+  static Lookup<SetRaised> lookup("TVMFFIErrorSetRaisedFromCStr");
+  if (const SetRaised set = lookup.get()) set(kind.c_str(), last_text.c_str());
   return -1;
 }
 
@@ -75,8 +102,8 @@ int return_text(const char* text, TVMFFIAny* result) {
     size_t size;
   };
   using MakeString = int (*)(const Bytes* bytes, TVMFFIAny* out);
-  static std::atomic<MakeString> slot;
-  if (const MakeString make = find_once(slot, "TVMFFIStringFromByteArray")) {
+  static Lookup<MakeString> lookup("TVMFFIStringFromByteArray");
+  if (const MakeString make = lookup.get()) {
     const Bytes bytes = {text, std::strlen(text)};
     return make(&bytes, result);
   }

@@ -76,6 +76,8 @@ class FragmentLowering {
   void compute_here(ValueId id, Body& out);
   void inline_masks(ValueId id, bool root, std::set<ValueId>& selects) const;
   ValueId behind_open_masks(ValueId id) const;
+  std::optional<ValueId> product_behind(ValueId select) const;
+  void mask_in_place(ValueId select, Body& out);
   void reduce(const ir::Node& node, Body& out);
   struct Scaled {
     ValueId tile, factor;
@@ -123,6 +125,9 @@ class FragmentLowering {
   Status error_;
   ValueId computing_ = -1;  // value whose registers are being assigned
   std::set<ValueId> open_;  // selects whose mask hides nothing where this is being written
+  // Selects whose elements lie, where their mask hides something, in the registers of the product
+  // that they hide, until it runs again.
+  std::map<ValueId, std::string> in_place_;
   enum class Columns : uint8_t { kAsk, kWhole, kShort };
   Columns columns_here_ = Columns::kAsk;  // of a tile that may be short: what is known of it here
   bool copying_ = false;                  // which role is being written

@@ -39,6 +39,8 @@ void FragmentLowering::issue(const std::vector<ValueId>& products, Body& out) {
   }
   out.push_back(op(Ins::kWgmmaFence));
   for (ValueId id : products) {
+    const std::string& sum = placed_.values.at(id).reg;
+    std::erase_if(in_place_, [&](const auto& masked) { return masked.second == sum; });
     multiply(program_.node(id), out);
     out.push_back(op(Ins::kWgmmaCommit));
     running_.push_back(id);

@@ -2,6 +2,7 @@
 // Values of a computing group: elements on demand, values kept in registers, reductions along rows,
 // carried values.
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "rooftile/codegen/gpu/element_ops.h"
@@ -129,6 +130,8 @@ Val FragmentLowering::element(ValueId id, const Pos& at, Body& out) {
     }
     case Op::kSelect:
       if (open_.count(id) > 0) return element(node.operands[1], at, out);
+      if (const auto masked = in_place_.find(id); masked != in_place_.end())
+        return lanes::elem(type, masked->second, (at.mb * (columns(id) / 8) + at.j) * 4 + at.q);
       return lanes::select(element(node.operands[0], at, out), element(node.operands[1], at, out),
                            element(node.operands[2], at, out));
     case Op::kCast:
@@ -183,7 +186,8 @@ Val FragmentLowering::load_element(const Node& node, const Pos& at, Body& out) {
 // The selects that `id` is computed through, but for those with registers of their own.
 void FragmentLowering::inline_masks(ValueId id, bool root, std::set<ValueId>& selects) const {
   const Node& node = program_.node(id);
-  if (!root && placed_.values.at(id).home != Home::kInline) return;
+  const auto value = placed_.values.find(id);
+  if (!root && (value == placed_.values.end() || value->second.home != Home::kInline)) return;
   if (node.op == Op::kSelect && node.shape.size() == 2) selects.insert(id);
   if (node.op != Op::kElementwise && node.op != Op::kSelect && node.op != Op::kCast &&
       !(root && node.op == Op::kReduce))
@@ -195,6 +199,50 @@ void FragmentLowering::inline_masks(ValueId id, bool root, std::set<ValueId>& se
 ValueId FragmentLowering::behind_open_masks(ValueId id) const {
   while (open_.count(id) > 0) id = program_.node(id).operands[1];
   return id;
+}
+
+// The product that all of `select` is computed from, if nothing else reads it and every value that
+// is computed through `select` meets no other mask: then all of them ask the same condition.
+std::optional<ValueId> FragmentLowering::product_behind(ValueId select) const {
+  std::vector<ValueId> products;
+  std::set<ValueId> seen;
+  const std::function<void(ValueId)> walk = [&](ValueId id) {
+    const Node& node = program_.node(id);
+    if (tile_class(node) != TileClass::kMatrix || !seen.insert(id).second) return;
+    if (node.op == Op::kMma) return products.push_back(id);
+    if (placed_.values.at(id).home == Home::kInline)
+      for (ValueId operand : node.operands) walk(operand);
+  };
+  walk(program_.node(select).operands[1]);
+  if (products.size() != 1 || placed_.values.at(products[0]).home != Home::kFragment ||
+      register_type(program_.node(products[0]).dtype) != register_type(program_.node(select).dtype))
+    return std::nullopt;
+  for (const Node& node : program_.nodes) {
+    const bool part = seen.count(node.id) > 0 || node.id == select;
+    std::set<ValueId> masks;
+    std::vector<ValueId> read = node.operands;
+    read.insert(read.end(), node.block.yields.begin(), node.block.yields.end());
+    for (ValueId operand : read) {
+      if (seen.count(operand) > 0 && !part) return std::nullopt;
+      inline_masks(operand, false, masks);
+    }
+    if (masks.count(select) == 0) continue;
+    const auto value = placed_.values.find(node.id);
+    const bool passes_on = value != placed_.values.end() && value->second.home == Home::kInline;
+    const bool computed = node.op == Op::kElementwise || node.op == Op::kSelect ||
+                          node.op == Op::kCast || node.op == Op::kReduce;
+    if (!passes_on && (!computed || masks.size() > 1)) return std::nullopt;
+  }
+  return products[0];
+}
+
+// The elements of `select` into the registers of its product.
+void FragmentLowering::mask_in_place(ValueId select, Body& out) {
+  const std::optional<ValueId> product = product_behind(select);
+  if (!product) return;
+  const PlacedValue& registers = placed_.values.at(*product);
+  assign_all(select, registers, select, out);
+  in_place_[select] = registers.reg;
 }
 
 // Where all masks hide nothing and the tile is not short, which a few scalar operations tell, a
@@ -214,10 +262,12 @@ void FragmentLowering::compute(ValueId id, Body& out) {
   const Node& masked_tile = program_.node(*open.begin());
   if (!masked_tile.shape[1].is_const())
     plain = plain && Expr(columns(masked_tile.id)) <= masked_tile.shape[1];
-  const Val no_mask = index_.condition(plain, out);
+  const Val no_mask = index_.named_condition("unmasked", plain, out);
   Body masked, whole;
   index_.push_scope();
   columns_here_ = Columns::kShort;
+  for (ValueId select : open)
+    if (in_place_.count(select) == 0) mask_in_place(select, masked);
   compute_here(id, masked);
   index_.pop_scope();
   index_.push_scope();

@@ -112,6 +112,19 @@ Val IndexLowering::named(const std::string& hint, const Expr& expr, lanes::Body&
   return lanes::var(value.type(), name);
 }
 
+Val IndexLowering::named_condition(const std::string& hint, const Expr& expr, lanes::Body& out) {
+  const Val value = condition(expr, out);
+  if (is_literal(value)) return value;
+  const std::string key = lanes::str(value);
+  for (const auto& scope : loaded_)
+    if (const auto found = scope.find(key); found != scope.end()) return found->second;
+  const std::string name = unique(hint);
+  out.push_back(lanes::decl(value.type(), name, value));
+  const Val kept = lanes::var(value.type(), name);
+  if (!loaded_.empty()) loaded_.back()[key] = kept;
+  return kept;
+}
+
 Val IndexLowering::lower(const Expr& expr, lanes::Body& out) {
   const std::vector<Expr>& args = expr.args();
   switch (expr.kind()) {

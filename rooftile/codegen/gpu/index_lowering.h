@@ -32,6 +32,9 @@ class IndexLowering {
   // The number in a register named `hint` (made unique), for texts that people read.
   lanes::Val named(const std::string& hint, const Expr& expr, lanes::Body& out);
 
+  // The condition in a predicate register, worked out once a scope.
+  lanes::Val named_condition(const std::string& hint, const Expr& expr, lanes::Body& out);
+
   std::string unique(const std::string& hint);  // a register name not used before
 
  private:
@@ -42,7 +45,7 @@ class IndexLowering {
 
   const ir::Program* program_;
   std::map<std::string, lanes::Val> bound_;
-  std::vector<std::map<std::string, lanes::Val>> loaded_;
+  std::vector<std::map<std::string, lanes::Val>> loaded_;  // and conditions, by their text
   std::map<std::string, int> names_;
   lanes::Val guard_;
 };
