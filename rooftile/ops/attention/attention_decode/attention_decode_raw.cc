@@ -14,6 +14,11 @@ bool is_paged(const Config& config) { return config.flag("kv_layout") == 1; }
 
 int64_t group_of(const Env& dims) { return dims.at("Hq") / dims.at("Hkv"); }
 
+// At least one (sequence, head) a multiprocessor.
+bool is_many(const Env& dims, const TargetInfo& target) {
+  return dims.at("B") * dims.at("Hkv") > target.multiprocessors;
+}
+
 bool takes(const Config& config, const Env& dims, const TargetInfo&) {
   return config.dtype("q") == DType::kBf16 && dims.at("D") == kDepth && dims.at("Hkv") > 0 &&
          group_of(dims) <= kMostHeads && dims.at("B") <= kMostSequences && !config.has("sink") &&
@@ -25,7 +30,7 @@ bool takes(const Config& config, const Env& dims, const TargetInfo&) {
 // pays where the whole cache fits L2.
 Schedule schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   constexpr int64_t kFitsL2 = int64_t{40} << 20;
-  const bool many = dims.at("B") * dims.at("Hkv") > target.multiprocessors;
+  const bool many = is_many(dims, target);
   const int64_t rows = is_paged(config) ? dims.at("MP") : 1;
   const int64_t cache_bytes = 4 * kDepth * dims.at("Hkv") * dims.at("B") * rows * dims.at("S");
   int64_t sequences = 256;
@@ -78,10 +83,12 @@ RawKernel kernel(const Config& config, const Schedule& s) {
   return raw;
 }
 
-// H200, 2026-11-30 (docs/performance/hopper.md): of pages the tile kernel reads 0.67 TB/s, this 4.1;
-// of a dense cache of 64 x 4096 tokens 4.07 against 4.30; one sequence of 16384 takes it 29.6 us in
-// two launches, this 25.0.
-bool preferred(const Config&, const Env&, const TargetInfo&) { return true; }
+// H200, 2026-11-30 (docs/performance/hopper.md): while some multiprocessors lack a (sequence, head)
+// of their own, the tile kernel splits and merges in two launches, 29.6 us for 16384 tokens,
+// this 25.0 in one. With more of them both read at the speed of memory.
+bool preferred(const Config&, const Env& dims, const TargetInfo& target) {
+  return !is_many(dims, target);
+}
 
 }  // namespace
 
