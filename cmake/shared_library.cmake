@@ -13,8 +13,10 @@ set_target_properties(rooftile_shared PROPERTIES OUTPUT_NAME rooftile BUILD_RPAT
 # Nothing but the foreign functions is visible, so that two of these, or another fmt in the process, never meet; what the
 # operators do not use (the libraries that benchmarks compare with) is not asked for; and nothing is left to be found.
 set(ROOFTILE_EXPORT_MAP ${CMAKE_SOURCE_DIR}/cmake/exports.map)
-target_link_options(rooftile_shared PRIVATE -Wl,--version-script=${ROOFTILE_EXPORT_MAP} -Wl,--as-needed
-  $<$<NOT:$<BOOL:${ROOFTILE_SANITIZE}>>:-Wl,-z,defs>)
+target_link_options(rooftile_shared PRIVATE -Wl,--version-script=${ROOFTILE_EXPORT_MAP} -Wl,--as-needed)
+if(NOT ROOFTILE_SANITIZE)  # whose functions come with the program that loads the library
+  target_link_options(rooftile_shared PRIVATE -Wl,-z,defs)
+endif()
 set_target_properties(rooftile_shared PROPERTIES LINK_DEPENDS ${ROOFTILE_EXPORT_MAP})
 # fmt comes along: where the library is carried to there may be none.
 find_package(fmt REQUIRED)

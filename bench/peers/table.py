@@ -24,6 +24,7 @@ def rate(line: dict[str, Any]) -> str:
 
 def table(lines: list[dict[str, Any]]) -> str:
     last = {(line["op"], line["case"]): line for line in lines if line["us_p50"] is not None}
+    last = dict(sorted(last.items(), key=lambda item: item[0][0]))  # by operator; their cases in the order they came in
     columns: list[str] = []
     for line in last.values():
         columns += [name for name in map(short, (peer["peer"] for peer in line["peers"])) if name not in columns]

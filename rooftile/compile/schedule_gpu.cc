@@ -18,7 +18,9 @@ std::string text_of(const Role& role) {
 }
 
 std::string text_of(const Copy& copy) {
-  std::string out = copy.via == Via::kTma ? "tma" : "vector";
+  std::string out = copy.via == Via::kTma       ? "tma"
+                    : copy.via == Via::kCpAsync ? "cp_async"
+                                                : "vector";
   if (copy.multicast) out += "+multicast";
   if (copy.l2 == L2::kEvictFirst) out += "+evict_first";
   if (copy.l2 == L2::kEvictLast) out += "+evict_last";

@@ -58,7 +58,11 @@ struct Order {
 
 // ---- how data moves -----------------------------------------------------------------------------
 
-enum class Via : uint8_t { kVector, kTma };
+enum class Via : uint8_t {
+  kVector,   // loads and stores of the threads that compute
+  kTma,      // the copy engine: one thread asks for a box
+  kCpAsync,  // cp.async: the copying role's threads bring 16 bytes each; rows may be gathered
+};
 enum class L2 : uint8_t { kPlain, kEvictFirst, kEvictLast };
 
 struct Copy {

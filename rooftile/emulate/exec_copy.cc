@@ -345,6 +345,7 @@ void Machine::land_piece(Copy& copy) {
       for (ThreadCopy& c : copy.warp->copies)
         if (c.id <= copy.last_copy && (c.lanes >> copy.lane & 1) != 0)
           land(*copy.warp, c, 1u << copy.lane, copy.stamp.epoch());
+      std::erase_if(copy.warp->copies, [](const ThreadCopy& c) { return c.lanes == 0; });
       arrive(cta, cta.barriers.at(copy.barrier), 1, copy.handed);
       return;
     }

@@ -467,13 +467,17 @@ void Machine::copy_arrive(const At& at, int lane) {
   copy.barrier = barrier_at(at, at.cta(), arg(at, 0).u[lane], lane, false).offset;
   copy.last_copy = at.warp.num_copies;
   copy.stamp = at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt);
+  for (ThreadCopy& earlier : at.warp.copies)
+    if ((earlier.lanes >> lane & 1) != 0 && earlier.told[lane] == 0)
+      earlier.told[lane] = copy.stamp.epoch();
   copy.handed = at.warp.clock.release(1u << lane);
   copy.targets = {at.cta().rank};
   copy.pieces.push_back({0, 0, 0});
   at.cluster().copies.push_back(std::move(copy));
 }
 
-// The bytes of some lanes are there, as if their threads had written them in `epoch`.
+// The bytes of some lanes are there, as if their threads had written them in `epoch`, or when they
+// told a barrier of them.
 void Machine::land(Warp& warp, ThreadCopy& copy, uint32_t mask, uint32_t epoch) {
   const InstrCode& code = code_.instrs[static_cast<size_t>(copy.instr)];
   const Tensor& t = memory_.tensor(code.tensor);
@@ -485,7 +489,8 @@ void Machine::land(Warp& warp, ThreadCopy& copy, uint32_t mask, uint32_t epoch) 
     std::memcpy(to, t.data + copy.element[lane] * t.elem_bytes,
                 static_cast<size_t>(copy.source_bytes[lane]));
     shared.restamp(copy.offset[lane], bytes, Stamp(warp.copy_agent, copy.id, lane, copy.stmt),
-                   Stamp(warp.clock.writes(), epoch, lane, copy.stmt));
+                   Stamp(warp.clock.writes(), copy.told[lane] != 0 ? copy.told[lane] : epoch, lane,
+                         copy.stmt));
   });
   copy.lanes &= ~mask;
 }

@@ -243,6 +243,36 @@ std::vector<Case> cases() {
          b.push_back(ins(Ins::kWgmmaWait));
          return Kernel{b, 128, 1, 1, tiles(1, 1)};
        }},
+      // Halves of a tile on two barriers, whose arrivals may land in either order; who multiplies
+      // fences.
+      {"ThreadCopyMultipliedUnfenced", ErrorCode::kEmuProxy, "without a proxy fence",
+       [](bool fault) {
+         const auto half = [](int h) {
+           const Val piece = tid() + (i32("i") + 2 * h) * 128;  // 16 bytes each
+           return for_(
+               "i", 0, 2, 1,
+               {ins(Ins::kCpAsync,
+                    {.args = {at("t", piece * 16), 16},
+                     .global = {"m",
+                                {lanes::floor_div(piece, 8), lanes::floor_mod(piece, 8) * 8},
+                                8},
+                     .dtype = DType::kBf16})});
+         };
+         const auto told = [](int i) { return ins(Ins::kCpArrive, {.args = {bar(i)}}); };
+         Body b = {thread0({init(128, 0), init(128, 1)}),
+                   sync(),
+                   half(0),
+                   told(0),
+                   half(1),
+                   told(1),
+                   decl_array(Ty::kF32, "acc", 32),
+                   wait(0),
+                   wait(1),
+                   when(!fault, ins(Ins::kProxyFence))};
+         append(b, product("acc", true, kNew));
+         b.push_back(ins(Ins::kWgmmaWait));
+         return Kernel{b, 128, 1, 1, tiles(1, 2)};
+       }},
       {"StoreSourceOverwritten", ErrorCode::kEmuRace, "may still be read",
        [](bool fault) {
          Body b = tile_loaded();

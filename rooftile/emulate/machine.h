@@ -69,6 +69,8 @@ struct ThreadCopy {
   int source_bytes[kLanes];
   uint32_t lanes = 0;  // still in flight to their thread
   uint32_t group[kLanes];
+  // When the thread first told a barrier of it, whichever of several arrivals comes first; 0: not.
+  uint32_t told[kLanes] = {};
 };
 
 struct Cta;

@@ -19,7 +19,7 @@ enum class Mutation {
   kDropInitFence,     // fence.mbarrier_init
   kDropWait,          // a wait: of a barrier, a product, a copy
   kDropMeeting,       // a barrier of threads or of the cluster
-  kDropCommit,        // of a group
+  kDropCommit,        // of a group, or of copies to a barrier
   kLeaveOneMore,      // a wait leaves one group more in flight
   kOneArrivalMore,    // a barrier is told of an arrival that does not come
   kOneArrivalLess,

@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kHugePage = int64_t{2} << 20;      // x86-64
 constexpr int64_t kAddressSpace = int64_t{1} << 47;  // of a process on x86-64
-constexpr int64_t kHugeFrom = 2 * kHugePage;         // below, a huge page would mostly be waste
+// Below, a huge page would mostly be waste. Measured on a virtual machine: attention with 1.6 MB of
+// scratch takes 12 % longer in small pages.
+constexpr int64_t kHugeFrom = kHugePage / 2;
 
 class Arena {
  public:

@@ -128,6 +128,22 @@ std::vector<FragmentCase> cases() {
        "B=2 P=2 S=100 Hq=8 Hkv=1 D=128 window_left=40 sink=1",
        {}},
       {"decode_split", "attention_decode", "split", "B=2 P=2 S=300 Hq=4 Hkv=2 D=64 lse=1", {}},
+      {"decode_pages_of_one",
+       "attention_decode",
+       "single",
+       "B=2 P=170 S=1 MP=80 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=128 lse=1",
+       {}},
+      {"decode_pages_window",
+       "attention_decode",
+       "single",
+       "B=2 P=30 S=16 MP=9 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=64 window_left=70 sink=1 "
+       "dtype=f16",
+       {}},
+      {"decode_pages_split",
+       "attention_decode",
+       "split",
+       "B=2 P=14 S=24 MP=7 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=64 lse=1",
+       {}},
   };
 }
 

@@ -89,5 +89,31 @@ TEST(GpuMutants, GemmOfACluster) {
   EXPECT_GE(out.told, 40);
 }
 
+// Keys gathered by threads, values by boxes of the copy engine, sequences of all kinds of lengths.
+TEST(GpuMutants, PagedDecode) {
+  const Outcome out = hunt({"attention_decode", "single",
+                            "B=7 P=60 S=16 MP=9 block_table=1 kv_layout=paged Hq=2 Hkv=1 D=64",
+                            [](Schedule& s) {
+                              s.gpu.copy["k"].via = gpu::Via::kCpAsync;
+                              s.gpu.copy["v"].via = gpu::Via::kTma;
+                              for (gpu::Ring& ring : s.gpu.rings)
+                                if (ring.depth > 2) ring.depth = 2;
+                            }},
+                           4);
+  using ::testing::StartsWith;
+  EXPECT_THAT(out.unnoticed, ::testing::UnorderedElementsAre(
+                                 // The one slot of q is filled once.
+                                 StartsWith("wait dropped at mbarrier.wait.parity &empty_q"),
+                                 StartsWith("one arrival more at mbarrier.init &empty_q"),
+                                 // Behind the last product nobody fills slots again.
+                                 StartsWith("early release"), StartsWith("early release"),
+                                 // Clearing of rows: beyond the block that is first and last, the
+                                 // slot is unused; what lies in no page is zero already.
+                                 StartsWith("loop one step longer at for short_row"),
+                                 StartsWith("loop one step shorter at for short_row"),
+                                 StartsWith("loop one step shorter at for short_row")));
+  EXPECT_GE(out.told, 60);
+}
+
 }  // namespace
 }  // namespace rooftile

@@ -21,68 +21,6 @@ void replace_line(std::string* text, const std::string& mark, const std::string&
 
 }  // namespace
 
-// Tensors whose loads the schedule takes packed: their shape as the caller passes them.
-Status Emitter::place_packed_args() {
-  launched_ = program_;
-  for (const auto& [label, form] : schedule_.operand) {
-    const Node* load = nullptr;
-    for (const Node& node : program_.nodes)
-      if (node.op == Op::kLoad && node.label == label) load = &node;
-    Diag diag;
-    diag.subject = program_.name;
-    if (!load) {
-      diag.code = ErrorCode::kSchedule;
-      diag.message =
-          "the schedule `" + schedule_.name + "` places a load that the program does not have";
-      diag.found = "`" + label + "`";
-      diag.fix = "use the label of a load that feeds a product";
-      return diag;
-    }
-    if (form == OperandForm::kPack) continue;
-    if (form == OperandForm::kDirect) {
-      RT_RETURN_IF_ERROR(check_direct(*load));
-      continue;
-    }
-    bool placed = false;
-    for (const Node& mma : program_.nodes) {
-      if (mma.op != Op::kMma || plan_.product(mma.id).b != load->id) continue;
-      auto unit = unit_of(mma);
-      if (!unit.ok()) return unit.status();
-      const MmaUnitInfo& info = unit_info(*unit);
-      PackedArg arg;
-      arg.tensor = load->name;
-      arg.logical = load->dtype;
-      arg.packed = info.word_dtype;
-      arg.n_major = plan_.product(mma.id).b_transposed;
-      packed_args_[load->name] = arg;
-      for (ir::TensorParam& tensor : launched_.tensors) {
-        if (tensor.name != load->name || tensor.shape.size() != 2) continue;
-        placed = true;
-        if (form == OperandForm::kAhead) {
-          ahead_[tensor.name] = *unit;
-          break;
-        }
-        const Expr n = tensor.shape[arg.n_major ? 0 : 1], k = tensor.shape[arg.n_major ? 1 : 0];
-        const int64_t g = info.per_word;
-        tensor.shape = {ceil_div(n, Expr(kPanelColumns)),
-                        ceil_div(k, Expr(kWordAlign * g)) * Expr(kWordAlign),
-                        Expr(kPanelColumns * g)};
-        tensor.dtype = info.word_dtype;
-        tensor.align_bytes = 64;
-      }
-    }
-    if (!placed) {
-      diag.code = ErrorCode::kPlacement;
-      diag.message =
-          "only the right operand of a product, a whole rank-2 tensor, can be packed ahead";
-      diag.argument = label;
-      diag.fix = "use kPack";
-      return diag;
-    }
-  }
-  return {};
-}
-
 // Elements from one row of a buffer to the next. Rows are whole cache lines plus one, so that rows
 // of a power of two do not fall on the same cache sets.
 std::string Emitter::buffer_pitch(int buffer) const {
@@ -108,17 +46,18 @@ std::string Emitter::layout_text() {
     s += "  i64 w_" + tensor.name + ";\n";
     size_line("w_" + tensor.name, bytes, "shared");
   }
-  for (const auto& [tensor_name, unit] : ahead_) {
+  for (const auto& [tensor_name, ahead] : ahead_) {
     const ir::TensorParam& tensor = *program_.tensor(tensor_name);
-    const PackedArg& arg = packed_args_.at(tensor_name);
-    const std::string n = w.expr(tensor.shape[arg.n_major ? 0 : 1]),
-                      k = w.expr(tensor.shape[arg.n_major ? 1 : 0]);
-    const std::string per = std::to_string(unit_info(unit).per_word),
+    auto extent = [&](int d) { return w.expr(tensor.shape[static_cast<size_t>(d)]); };
+    const std::string per = std::to_string(unit_info(ahead.unit).per_word),
                       field = "ahead_" + tensor_name;
-    s += "  i64 at_" + field + ", " + field + "_panel;\n";
-    body += "  lay." + field + "_panel = (" + k + " + 16 * " + per + " - 1) / (16 * " + per +
-            ") * 16 * 32 + 16;\n";
-    size_line("at_" + field, "(" + n + " + 31) / 32 * lay." + field + "_panel * 4", "shared");
+    std::string parts = "1l";
+    for (int d : ahead.others) parts += " * imax(" + extent(d) + ", 0)";
+    s += "  i64 at_" + field + ", " + field + "_panel, " + field + "_part;\n";
+    body += "  lay." + field + "_panel = (" + extent(ahead.k_dim) + " + 16 * " + per +
+            " - 1) / (16 * " + per + ") * 16 * 32 + 16;\n  lay." + field + "_part = (" +
+            extent(ahead.n_dim) + " + 31) / 32 * lay." + field + "_panel;\n";
+    size_line("at_" + field, parts + " * lay." + field + "_part * 4", "shared");
   }
   for (size_t i = 0; i < plan_.buffers().size(); ++i) {
     const Buffer& b = plan_.buffers()[i];
@@ -149,6 +88,10 @@ std::string Emitter::layout_text() {
       elements += " + 128";
     }
     size_line("at_" + b.name, "(" + elements + ") * " + std::to_string(es), part(b.name));
+    if (twins_.count(static_cast<int>(i))) {
+      s += "  i64 at_" + b.name + "_next;\n";
+      size_line("at_" + b.name + "_next", "(" + elements + ") * " + std::to_string(es), "thread");
+    }
   }
   std::set<std::string> free;
   for (const Node& node : program_.nodes) {
@@ -234,9 +177,12 @@ std::string Emitter::entry_text(const std::string& body) {
   for (const Buffer& b : plan_.buffers())
     if (b.extents.size() >= 2 && !b.extents.back().is_const(1))
       s += "  const i64 q_" + b.name + " = lay.q_" + b.name + ";\n  (void)q_" + b.name + ";\n";
-  for (const auto& [tensor, unit] : ahead_)
-    s += "  i32* const ahead_" + tensor + " = (i32*)(workspace + lay.at_ahead_" + tensor +
-         ");\n  const i64 ahead_" + tensor + "_panel = lay.ahead_" + tensor + "_panel;\n";
+  for (const auto& [tensor, ahead] : ahead_) {
+    const std::string field = "ahead_" + tensor;
+    s += "  i32* const " + field + " = (i32*)(workspace + lay.at_" + field + ");\n";
+    for (const std::string& size : {field + "_panel", field + "_part"})
+      s += "  const i64 " + size + " = lay." + size + ";\n  (void)" + size + ";\n";
+  }
   for (const auto& [key, pack] : packs_) {
     const std::string field = pack.name + (pack.is_a ? "_pitch" : "_panel");
     s += "  const i64 " + field + " = lay." + field + ";\n  (void)" + field + ";\n";
@@ -285,8 +231,7 @@ Result<CpuKernelText> Emitter::run() {
   for (const auto& [key, pack] : packs_)
     out.scheduled += "packed operand " + pack.name + " for " + unit_info(pack.unit).name + "\n";
   out.program = launched_;
-  for (const auto& [tensor, arg] : packed_args_)
-    if (!ahead_.count(tensor)) out.packed.push_back(arg);
+  for (const auto& [tensor, arg] : packed_args_) out.packed.push_back(arg);
   return out;
 }
 

@@ -72,7 +72,8 @@ Status Emitter::in_next_iteration(const Node& loop, const std::function<Status()
   return status;
 }
 
-// A function from the row of an operand to its address.
+// An object that knows the address of each row of an operand, and a quick way to see that sixteen
+// of them are evenly spaced.
 Result<std::string> Emitter::emit_row_function(const Node& load) {
   const std::string name = w_.fresh("row_"), r = w_.fresh("r");
   w_.open("const auto " + name + " = [&](i64 " + r + ") -> const char*");
@@ -82,7 +83,20 @@ Result<std::string> Emitter::emit_row_function(const Node& load) {
   w_.line("return (const char*)" + where->pointer + ";");
   memo_.pop_back();
   w_.close("};");
-  return name;
+  // Gathered by indices that lie in scratch: each of them in equal steps is enough.
+  std::string even;
+  for (const DimIndex& dim : load.region) {
+    if (dim.kind != DimIndex::kIndirect) continue;
+    const int buffer = plan_.buffer_of(dim.indirect);
+    if (buffer < 0 || program_.node(dim.indirect).dtype != DType::kI32) return name;
+    even += (even.empty() ? "" : " && ") + std::string("in_equal_steps(") +
+            plan_.buffers()[static_cast<size_t>(buffer)].name + " + " + r + ")";
+  }
+  if (even.empty()) return name;
+  const std::string rows = w_.fresh("rows_");
+  w_.line("const auto " + rows + " = gathered_rows(" + name + ", [&](i64 " + r + ") { return " +
+          even + "; });");
+  return rows;
 }
 
 // Bytes from the rows of one member of the gang to those of the next; "" if they do not lie at one
@@ -122,6 +136,7 @@ Result<std::string> Emitter::emit_ahead(const Node& load) {
     w_.line("const i64 " + var + " = " + next + ";");
     if (!stride.empty()) w_.line("const i64 " + c_symbol(gang_->var) + " = first_member;");
     w_.line("(void)" + var + ";");
+    shadow_next(of_next_);
   };
   w_.open("const auto " + count + " = [&]() -> i64");
   w_.line("if (!(" + next + " < " + end + ")) return 0l;");

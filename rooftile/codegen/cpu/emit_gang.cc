@@ -5,6 +5,8 @@
 // The text has three parts, each with a loop over the members: before the serial loop, inside it,
 // and after it. Scratch that more than one part mentions, and what the loop carries, exists once a
 // member; everything else is shared, since members run one after the other.
+#include <algorithm>
+
 #include "rooftile/codegen/cpu/emitter.h"
 
 namespace rooftile::codegen {
@@ -40,6 +42,36 @@ Status Emitter::emit_members(const Gang& gang, const std::function<Status()>& bo
   return {};
 }
 
+// What the members have in common in the next iteration, such as the pages of its keys, for those
+// that ask for its rows: worked out once instead of row by row.
+Status Emitter::emit_common_ahead(const Node& loop, const std::vector<Step>& common) {
+  const bool asks = std::any_of(program_.nodes.begin(), program_.nodes.end(),
+                                [&](const Node& node) { return is_direct(node); });
+  if (schedule_.prefetch_bytes <= 0 || !asks) return {};
+  std::set<int> kept;
+  for (const Step& step : common)
+    for (const Item& item : step.group.items)
+      if (item.kind == ItemKind::kKeep) kept.insert(item.buffer);
+  if (kept.empty()) return {};
+  RT_RETURN_IF_ERROR(in_next_iteration(loop, [&] {
+    shadow_next(kept);
+    return emit_steps(common);
+  }));
+  of_next_ = kept;
+  twins_.insert(kept.begin(), kept.end());
+  return {};
+}
+
+// In this scope the names of these buffers stand for their twins, which belong to the next
+// iteration.
+void Emitter::shadow_next(const std::set<int>& buffers) {
+  for (int buffer : buffers) {
+    const Buffer& b = plan_.buffers()[static_cast<size_t>(buffer)];
+    w_.line(memory_type(b.dtype) + "* const " + b.name + " = " + b.name + "_next;");
+    w_.line("(void)" + b.name + ";");
+  }
+}
+
 Status Emitter::emit_gang(const Node& phase, const Gang& gang) {
   const Node& loop = program_.node(gang.loop);
   std::vector<Step> before, after;
@@ -70,7 +102,9 @@ Status Emitter::emit_gang(const Node& phase, const Gang& gang) {
           " += " + step + ")");
   memo_.emplace_back();
   RT_RETURN_IF_ERROR(emit_steps(body.common));
+  RT_RETURN_IF_ERROR(emit_common_ahead(loop, body.common));
   RT_RETURN_IF_ERROR(emit_members(gang, [&] { return emit_steps(body.own); }));
+  of_next_.clear();
   memo_.pop_back();
   w_.close();
   end_part();
@@ -106,6 +140,11 @@ std::string Emitter::buffer_declarations(bool of_members) const {
            ";\n";
   };
   for (const Buffer& b : plan_.buffers()) declare(memory_type(b.dtype), b.name);
+  if (!of_members)
+    for (int twin : twins_) {
+      const Buffer& b = plan_.buffers()[static_cast<size_t>(twin)];
+      declare(memory_type(b.dtype), b.name + "_next");
+    }
   for (const auto& [key, pack] : packs_) declare(pack.is_a ? "char" : "i32", pack.name);
   return out;
 }

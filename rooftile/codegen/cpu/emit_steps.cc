@@ -7,34 +7,6 @@ namespace rooftile::codegen {
 using ir::Node;
 using ir::Op;
 
-namespace {
-
-// Is `e` a multiple of `q` whatever its symbols? Decided by structure; what it cannot see it
-// denies. The variable of a loop is a multiple of what its start and step are multiples of.
-bool is_multiple(const ir::Program& program, const Expr& e, int64_t q) {
-  const auto& a = e.args();
-  auto sub = [&](const Expr& x) { return is_multiple(program, x, q); };
-  switch (e.kind()) {
-    case ExprKind::kConst:
-      return e.value() % q == 0;
-    case ExprKind::kAdd:
-    case ExprKind::kSub:
-    case ExprKind::kMin:
-    case ExprKind::kMax:
-      return sub(a[0]) && sub(a[1]);
-    case ExprKind::kMul:
-      return sub(a[0]) || sub(a[1]);
-    case ExprKind::kSym:
-      for (const Node& node : program.nodes)
-        if (node.op == Op::kLoop && node.name == e.name()) return sub(node.begin) && sub(node.step);
-      return false;
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 Status Emitter::emit_block(const ir::Block& block, ValueId region) {
   return emit_steps(plan_.steps(block, region));
 }
@@ -79,49 +51,6 @@ Status Emitter::emit_steps(const std::vector<Step>& steps) {
         break;
       }
     }
-  }
-  return {};
-}
-
-// Whole tensors packed into the workspace before the phase that multiplies by them.
-Status Emitter::emit_pack_ahead(const Node& phase) {
-  for (const auto& [tensor_name, unit] : ahead_) {
-    bool here = false;
-    auto search = [&](auto&& self, const ir::Block& block) -> void {
-      for (ValueId id : block.nodes) {
-        const Node& node = program_.node(id);
-        here |= node.op == Op::kLoad && node.name == tensor_name;
-        self(self, node.block);
-      }
-    };
-    search(search, phase.block);
-    if (!here) continue;
-    const ir::TensorParam& tensor = *program_.tensor(tensor_name);
-    const PackedArg& arg = packed_args_.at(tensor_name);
-    const MmaUnitInfo& info = unit_info(unit);
-    const std::string n = w_.let(tensor.shape[arg.n_major ? 0 : 1]),
-                      k = w_.let(tensor.shape[arg.n_major ? 1 : 0]);
-    const std::string s0 = c_symbol(tensor_name + ".s0"), s1 = c_symbol(tensor_name + ".s1");
-    const std::string from = memory_type(tensor.dtype), to = memory_type(info.word_dtype);
-    const std::string t = "t_" + tensor_name, out = "ahead_" + tensor_name,
-                      per = std::to_string(info.per_word);
-    w_.line("#pragma omp parallel for schedule(static) num_threads(threads)");
-    if (arg.n_major) {
-      w_.open("for (i64 c = 0; c < up(" + n + ", 32); c += 16)");
-      w_.line("const " + from + "* rows[16];");
-      w_.line("const i64 nrows = imin(16, " + n + " - c);");
-      w_.line("for (i64 r = 0; r < nrows; r++) rows[r] = " + t + " + (c + r) * " + s0 + ";");
-      w_.line("pack_columns<" + to + ">(" + out + " + c / 32 * " + out +
-              "_panel + c % 32, rows, nrows, " + k + ", " + s1 + ");");
-    } else {
-      w_.open("for (i64 c = 0; c < up(" + k + ", 16 * " + per + "); c += " + per + ")");
-      w_.line("const " + from + "* rows[" + per + "];");
-      w_.line("const i64 nrows = imin(" + per + ", imax(" + k + " - c, 0));");
-      w_.line("for (i64 r = 0; r < nrows; r++) rows[r] = " + t + " + (c + r) * " + s0 + ";");
-      w_.line("pack_word_row<" + to + ">(" + out + " + c / " + per + " * 32, " + out +
-              "_panel, rows, nrows, " + n + ", " + s1 + ");");
-    }
-    w_.close();
   }
   return {};
 }
@@ -275,7 +204,7 @@ Status Emitter::emit_prepare(ValueId load) {
     if (product.a == load && !swapped &&
         done.insert(pack_key(load, true, product.a_transposed, *unit)).second)
       RT_RETURN_IF_ERROR(emit_pack_a(load, product.a_transposed, *unit));
-    if (product.b == load && !packed_args_.count(program_.node(load).name) &&
+    if (product.b == load && !is_packed_arg(program_.node(load)) &&
         !is_direct(program_.node(load)) &&
         done.insert(pack_key(load, false, product.b_transposed, *unit)).second)
       RT_RETURN_IF_ERROR(emit_pack_b(load, product.b_transposed, *unit));
@@ -409,34 +338,6 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
   return {};
 }
 
-// Where the panel of a prepacked operand starts that this load asks for.
-Result<std::string> Emitter::packed_arg_pointer(const Node& load, MmaUnit unit,
-                                                std::string* panel_words) {
-  const PackedArg& arg = packed_args_.at(load.name);
-  const MmaUnitInfo& info = unit_info(unit);
-  const size_t lead = load.region.size() - 2;
-  const size_t n_dim = lead + (arg.n_major ? 0 : 1), k_dim = lead + (arg.n_major ? 1 : 0);
-  const ir::DimIndex& n = load.region[n_dim];
-  const ir::DimIndex& k = load.region[k_dim];
-  const int64_t k_unit = int64_t{kWordAlign} * info.per_word;
-  if (lead != 0 || n.kind != ir::DimIndex::kRange || k.kind != ir::DimIndex::kRange ||
-      n.step != 1 || k.step != 1 || !is_multiple(program_, n.begin, kPanelColumns) ||
-      !is_multiple(program_, k.begin, k_unit)) {
-    Diag diag = unsupported(
-        load, "a packed operand cannot be addressed as the program does",
-        "take blocks of a multiple of 32 columns and " + std::to_string(k_unit) + " elements of K");
-    diag.found = "columns from " + n.begin.str() + ", K from " + k.begin.str();
-    diag.expected = "block starts that are multiples of 32 and " + std::to_string(k_unit);
-    return diag;
-  }
-  const bool ahead = ahead_.count(load.name) > 0;
-  *panel_words = ahead ? "ahead_" + load.name + "_panel"
-                       : c_symbol(load.name + ".s0") + " / " + std::to_string(info.per_word);
-  return "((const i32*)" + std::string(ahead ? "ahead_" : "t_") + load.name + " + " +
-         w_.let(n.begin / Expr(kPanelColumns)) + " * (" + *panel_words + ") + " +
-         w_.let(k.begin / Expr(info.per_word)) + " * 32)";
-}
-
 Status Emitter::emit_product(const Node& mma) {
   auto unit = unit_of(mma);
   if (!unit.ok()) return unit.status();
@@ -469,7 +370,7 @@ Status Emitter::emit_product(const Node& mma) {
     a_text = "(const char*)" + kept.name + ", " + buffer_pitch(buffer) + " * " +
              std::to_string(size_bytes(kept.dtype));
   }
-  if (b.op == Op::kLoad && packed_args_.count(b.name)) {
+  if (is_packed_arg(b)) {
     std::string panel;
     auto pointer = packed_arg_pointer(b, *unit, &panel);
     if (!pointer.ok()) return pointer.status();

@@ -125,8 +125,9 @@ Result<Val> Emitter::value(ValueId id, AtList at, bool definition) {
         if (auto found = memo_[i].find(key); found != memo_[i].end()) return found->second;
     }
   }
-  const bool anew = other_iteration_ && (node.op == Op::kLoad || node.op == Op::kElementwise ||
-                                         node.op == Op::kSelect || node.op == Op::kCast);
+  const bool anew = other_iteration_ && of_next_.count(plan_.buffer_of(id)) == 0 &&
+                    (node.op == Op::kLoad || node.op == Op::kElementwise ||
+                     node.op == Op::kSelect || node.op == Op::kCast);
   const int buffer = anew ? -1 : plan_.buffer_of(id);
   Result<Val> out = Val{};
   if (buffer >= 0 && !definition) {

@@ -2,6 +2,7 @@
 // Emitter: walks a Plan and writes C++. Split by concern:
 //   emit_cpu.cc     the whole: arguments, workspace layout, entry points
 //   emit_steps.cc   parallel spaces, loops, conditions, products and their operands
+//   emit_packed.cc  right operands that are packed before the phase that uses them
 //   emit_gang.cc    parallel spaces whose instances run their loop in step
 //   emit_direct.cc  products with an operand that is used as it lies in memory
 //   emit_groups.cc  row groups and vector passes
@@ -54,6 +55,15 @@ struct PackBuffer {
   Expr rows, words;  // bounds: rows of A or columns of B; words of K
 };
 
+// A tensor whose blocks are right operands, packed as a whole by the kernel before it multiplies.
+struct AheadTensor {
+  MmaUnit unit = MmaUnit::kFmaF32;
+  bool n_major = false;        // [N, K]: the product reads the transpose
+  int n_dim = -1, k_dim = -1;  // dimensions of the tensor
+  std::vector<int> others;     // each element of these has panels of its own
+  bool operator==(const AheadTensor&) const = default;
+};
+
 class Emitter {
  public:
   Emitter(const ir::Program& program, const std::string& name, const Schedule& schedule,
@@ -63,7 +73,6 @@ class Emitter {
 
  private:
   // emit_cpu.cc
-  Status place_packed_args();
   std::string entry_text(const std::string& body);
   std::string layout_text();
   std::string buffer_pitch(int buffer) const;
@@ -79,14 +88,23 @@ class Emitter {
   Status emit_pack_b(ValueId source, bool transposed, MmaUnit unit);
   Status emit_product(const ir::Node& mma);
   Result<MmaUnit> unit_of(const ir::Node& mma) const;
-  Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit,
-                                         std::string* panel_words);
-  Status emit_pack_ahead(const ir::Node& phase);
   Status emit_fetch_next(const ir::Node& load, const std::string& row);
   std::string pack_key(ValueId source, bool is_a, bool transposed, MmaUnit unit) const;
 
+  // emit_packed.cc
+  Status place_packed_args();
+  bool place_prepacked(const ir::Node& load, MmaUnit unit, bool n_major);
+  bool place_ahead(const ir::Node& load, MmaUnit unit, bool n_major);
+  bool is_packed_arg(const ir::Node& load) const;
+  Result<std::string> packed_arg_pointer(const ir::Node& load, MmaUnit unit,
+                                         std::string* panel_words);
+  Status emit_pack_ahead(const ir::Node& phase);
+  void emit_pack_tensor(const ir::TensorParam& tensor, const AheadTensor& ahead);
+
   // emit_gang.cc
   Status emit_gang(const ir::Node& phase, const Gang& gang);
+  Status emit_common_ahead(const ir::Node& loop, const std::vector<Step>& common);
+  void shadow_next(const std::set<int>& buffers);
   Status emit_members(const Gang& gang, const std::function<Status()>& body);
   void find_member_buffers(const Gang& gang, const std::vector<std::string>& parts);
   std::string buffer_declarations(bool of_members) const;
@@ -145,11 +163,10 @@ class Emitter {
   Plan plan_;
   ArgLayout args_;
   Writer w_;
-  std::map<std::string, PackedArg> packed_args_;  // tensor -> how it is packed
-  // of them, those that this kernel packs itself
-  std::map<std::string, MmaUnit> ahead_;
-  ir::Program launched_;                     // with packed tensors' shapes
-  std::map<std::string, PackBuffer> packs_;  // key -> buffer
+  std::map<std::string, PackedArg> packed_args_;  // tensor -> how the caller packs it
+  std::map<std::string, AheadTensor> ahead_;      // tensor -> how this kernel packs it
+  ir::Program launched_;                          // with packed tensors' shapes
+  std::map<std::string, PackBuffer> packs_;       // key -> buffer
   std::vector<std::string> pack_order_;
   std::set<MmaUnit> units_;
   std::map<ValueId, std::string> variables_;         // scalar carried values and loop results
@@ -159,6 +176,8 @@ class Emitter {
   bool other_iteration_ = false;     // what is stored is this iteration's: compute it anew
   const Gang* gang_ = nullptr;       // while its members are written
   std::set<std::string> of_member_;  // scratch that every member of a gang has for itself
+  std::set<int> twins_;              // buffers that exist once more, for the next iteration
+  std::set<int> of_next_;            // of them, those that hold it where code is being written
   bool uses_direct_ = false;
   // While a vector body is written:
   std::vector<std::string>* body_ = nullptr;

@@ -38,6 +38,22 @@ template <class Row> AI Ahead<Row> ahead_of(Row row, i64 end, i64 who, i64 membe
   return {row, first / members, end, first % members, members, apart, bytes, rows, 0};
 }
 struct NothingAhead { void ask(i64) {} };
+// Sixteen indices that differ by one step.
+AI bool in_equal_steps(const i32* p) {
+  const VI off = *(const VIu*)p - (vi(p[0]) + lanes() * vi(p[1] - p[0]));
+  i32 any;
+  asm("vptestmd %1,%1,%%k1\n\tkmovw %%k1,%0" : "=r"(any) : "v"(off) : "k1");
+  return any == 0;
+}
+// Rows that are gathered: `even` sees at once that the sixteen from a row on are evenly spaced.
+template <class Row, class Even> struct GatheredRows {
+  Row row;
+  Even even;
+  __attribute__((always_inline)) const char* operator()(i64 r) const { return row(r); }
+};
+template <class Row, class Even> AI GatheredRows<Row, Even> gathered_rows(Row row, Even even) { return {row, even}; }
+template <class Row> AI bool seen_even(const Row&, i64) { return false; }
+template <class Row, class Even> AI bool seen_even(const GatheredRows<Row, Even>& rows, i64 c) { return rows.even(c); }
 // Sixteen rows from `c` on as one tile: their address and distance, or 0 if they must be staged.
 template <class Row> AI const char* tile_rows(const Row& row, i64 c, i64 n, i64 stride, i64* step) {
   if (c + 16 > n) return 0;
@@ -45,6 +61,7 @@ template <class Row> AI const char* tile_rows(const Row& row, i64 c, i64 n, i64 
   *step = stride;
   if (stride) return p;
   *step = row(c + 1) - p;
+  if (seen_even(row, c)) return p;
   for (i64 i = 2; i < 16; i++) if (row(c + i) - p != i * *step) return 0;
   return p;
 }

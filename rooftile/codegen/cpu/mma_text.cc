@@ -143,6 +143,7 @@ std::string amx_text(const MmaUnitInfo& info, int prefetch_bytes) {
   s += "static __attribute__((noinline)) void mm_" + std::string(info.name) +
        "_22(const char* a, i64 pa, const char* b, " + acc +
        "* c, i64 ldc, i64 kw, int first, const char* next, i64 ahead) {\n";
+  if (prefetch_bytes <= 0) s += "    (void)next, (void)ahead;\n";
   s += "    const i64 cs = ldc * 4;\n    " + acc +
        "* c2 = c + 16 * ldc;\n    const char* a2 = a + 16 * pa;\n";
   s += "    if (first) {\n" + zero(0) + zero(1) + zero(2) + zero(3) + "    } else {\n";
@@ -152,9 +153,10 @@ std::string amx_text(const MmaUnitInfo& info, int prefetch_bytes) {
   s += tile("tileloadd", 6, "b", "128l") + tile("tileloadd", 4, "a", "pa");
   s += mul(0, 4, 6) + tile("tileloadd", 7, "b + 64", "128l") + mul(1, 4, 7) +
        tile("tileloadd", 5, "a2", "pa") + mul(2, 5, 6) + mul(3, 5, 7);
-  s += "      if (ahead-- > 0) {\n";
-  s += "        for (int i = 0; i < 2048; i += 64) __builtin_prefetch(next + i, 0, 2);\n        "
-       "next += 2048;\n      }\n";
+  if (prefetch_bytes > 0)
+    s += "      if (ahead-- > 0) {\n"
+         "        for (int i = 0; i < 2048; i += 64) __builtin_prefetch(next + i, 0, 2);\n"
+         "        next += 2048;\n      }\n";
   s += "      a += 64; a2 += 64; b += 2048;\n    }\n";
   s += store(0, "c", "cs") + store(1, "c + 16", "cs") + store(2, "c2", "cs") +
        store(3, "c2 + 16", "cs") + "}\n";

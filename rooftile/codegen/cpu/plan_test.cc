@@ -332,6 +332,62 @@ TEST(Placement, PackedOperandsMustBeAddressedInWholePanels) {
   EXPECT_THAT(text.diag().str(), HasSubstr("j * 20"));
 }
 
+// One block of rows of head h of b [T, heads, K], transposed, against all of a [M, K].
+Result<codegen::CpuKernelText> heads_ahead(const dsl::Range& rows) {
+  const Expr M = Expr::sym("M"), T = Expr::sym("T"), H = Expr::sym("H"), K = Expr::sym("K");
+  ir::Program interface;
+  interface.name = "heads";
+  interface.tensors = {tensor("d", DType::kF32, {M, H, T}, ir::Role::kOut),
+                       tensor("a", DType::kF32, {M, K}, ir::Role::kIn),
+                       tensor("b", DType::kF32, {T, H, K}, ir::Role::kIn)};
+  Kernel k(interface);
+  k.tiles({"h", H}, [&](Index h) {
+    k.store(k["d"](all, h, rows),
+            mma(k.load(k["a"](all, all), "a"), k.load(k["b"](rows, h, all), "b").t(), "mm"));
+  });
+  auto program = k.finish();
+  EXPECT_TRUE(program.ok()) << program.diag().str();
+  Schedule schedule;
+  schedule.operand = {{"b", OperandForm::kAhead}};
+  return emitted(*program, schedule);
+}
+
+TEST(Placement, EveryHeadIsPackedAheadIntoPanelsOfItsOwn) {
+  auto text = heads_ahead(dsl::range(64, 20));
+  ASSERT_TRUE(text.ok()) << text.diag().str();
+  expect_in_order(text->text, {"collapse(2)", "pack_columns<", "mm_fma_f32(", "ahead_b_part"});
+  text = heads_ahead(dsl::range(20, 64));  // begins inside a panel
+  ASSERT_FALSE(text.ok());
+  EXPECT_THAT(text.diag().str(), HasSubstr("columns from 20"));
+}
+
+// The words of an operand packed ahead end with the tensor or a word group: what a product reads
+// beyond them would not be zeros.
+TEST(Placement, WordsPackedAheadEndWhereZerosBegin) {
+  auto text = [](const Expr& extent) {
+    const Expr M = Expr::sym("M"), N = Expr::sym("N"), K = Expr::sym("K");
+    ir::Program interface;
+    interface.name = "part";
+    interface.tensors = {tensor("d", DType::kF32, {M, N}, ir::Role::kOut),
+                         tensor("a", DType::kF32, {M, K}, ir::Role::kIn),
+                         tensor("b", DType::kF32, {K, N}, ir::Role::kIn)};
+    Kernel k(interface);
+    k.tiles({"i", 1}, [&](Index) {
+      const auto deep = dsl::range(32, extent);
+      k.store(k["d"](all, all),
+              mma(k.load(k["a"](all, deep), "a"), k.load(k["b"](deep, all), "b"), "mm"));
+    });
+    Schedule schedule;
+    schedule.operand = {{"b", OperandForm::kAhead}};
+    return emitted(*k.finish(), schedule);
+  };
+  EXPECT_TRUE(text(48).ok());
+  EXPECT_TRUE(text(Expr::sym("K") - 32).ok());
+  EXPECT_TRUE(text(min(Expr(64), Expr::sym("K") - 32)).ok());
+  ASSERT_FALSE(text(40).ok());
+  EXPECT_THAT(text(40).diag().str(), HasSubstr("40 elements"));
+}
+
 TEST(Placement, TilesThatMustBeStoredNeedABound) {
   const auto program = [] {
     const Expr T = Expr::sym("T"), H = Expr::sym("H");

@@ -28,8 +28,17 @@ lanes::Stmt op(Ins ins, std::vector<lanes::Val> args, int n, int bytes) {
 }
 lanes::Val reg_i32(const std::string& name) { return lanes::var(Ty::kI32, name); }
 lanes::Val u32(const lanes::Val& value) { return lanes::cast(Ty::kU32, value); }
+lanes::Cache cache_of(gpu::L2 l2) {
+  return l2 == gpu::L2::kEvictFirst  ? lanes::Cache::kEvictFirst
+         : l2 == gpu::L2::kEvictLast ? lanes::Cache::kEvictLast
+                                     : lanes::Cache::kPlain;
+}
 
 namespace {
+
+lanes::Stmt by_elected(lanes::Body body) {
+  return lanes::if_(lanes::var(Ty::kPred, "elected"), std::move(body));
+}
 
 lanes::Val barrier(const std::string& allocation, const lanes::Val& slot) {
   return lanes::shared(allocation) + u32(slot) * 8;
@@ -98,6 +107,12 @@ Result<lanes::Program> FragmentLowering::run() {
     body.push_back(op(Ins::kClusterWait));
   } else {
     body.push_back(op(Ins::kSyncThreads));
+  }
+  // The kernel before may still run: nothing of global memory is touched before it is over, and the
+  // one behind may take what this one leaves idle.
+  if (placed_.plan.dependent_launch) {
+    body.push_back(op(Ins::kGridWait));
+    body.push_back(op(Ins::kGridLaunchNext));
   }
   copying_ = true;
   index_.push_scope();
@@ -180,11 +195,12 @@ void FragmentLowering::set_up_barriers(Body& out) {
   for (const PlacedRing& ring : placed_.rings) {
     const int sharers = shared_by_cluster(ring) ? cluster_size() : 1;
     const std::string slot = index_.unique("slot");
-    body.push_back(lanes::for_(slot, 0, ring.depth, 1,
-                               {op(Ins::kBarInit, {barrier("full_" + ring.name, reg_i32(slot)), 1}),
-                                op(Ins::kBarInit, {barrier("empty_" + ring.name, reg_i32(slot)),
-                                                   placed_.groups * sharers})},
-                               lanes::Unroll::kYes));
+    body.push_back(lanes::for_(
+        slot, 0, ring.depth, 1,
+        {op(Ins::kBarInit, {barrier("full_" + ring.name, reg_i32(slot)), ring.arrivals()}),
+         op(Ins::kBarInit,
+            {barrier("empty_" + ring.name, reg_i32(slot)), placed_.groups * sharers})},
+        lanes::Unroll::kYes));
   }
   body.push_back(op(Ins::kBarInitFence));
   out.push_back(lanes::decl(Ty::kPred, "first"));
@@ -196,7 +212,9 @@ void FragmentLowering::set_up_barriers(Body& out) {
 }
 
 void FragmentLowering::copying_role(Body& out) {
-  out.push_back(lanes::comment("copying role: one thread keeps the rings full"));
+  out.push_back(lanes::comment(placed_.has_thread_copies()
+                                   ? "copying role: its threads keep the rings full"
+                                   : "copying role: one thread keeps the rings full"));
   const int regs = placed_.plan.roles[0].regs;
   if (regs > 0) out.push_back(op(Ins::kRegsDec, {}, regs));
   Body body;
@@ -204,15 +222,26 @@ void FragmentLowering::copying_role(Body& out) {
     body.push_back(lanes::decl(Ty::kI32, ring.name + "_slot", 0));
     body.push_back(lanes::decl(Ty::kI32, ring.name + "_phase", 0));
   }
-  walk_tiles(body, placed_.copying);
-  drain(body);
   Body warp;
   warp.push_back(lanes::decl(Ty::kPred, "elected"));
   lanes::Instr elect;
   elect.ins = Ins::kElect;
   elect.results = {{"elected", {}, 1}};
   warp.push_back(lanes::instr(std::move(elect)));
-  warp.push_back(lanes::if_(lanes::var(Ty::kPred, "elected"), std::move(body)));
+  if (placed_.has_thread_copies()) {
+    for (lanes::Stmt& s : warp) out.push_back(std::move(s));
+    out.push_back(lanes::assign(
+        "elected", lanes::var(Ty::kPred, "elected") && lanes::equal(reg_i32("warp"), 0)));
+    for (lanes::Stmt& s : body) out.push_back(std::move(s));
+    walk_tiles(out, placed_.copying);
+    Body rest;
+    drain(rest);
+    if (!rest.empty()) out.push_back(by_elected(std::move(rest)));
+    return;
+  }
+  walk_tiles(body, placed_.copying);
+  drain(body);
+  warp.push_back(by_elected(std::move(body)));
   out.push_back(lanes::if_(lanes::equal(reg_i32("warp"), 0), std::move(warp), {}, true));
 }
 
@@ -382,6 +411,15 @@ void FragmentLowering::events(const std::vector<Event>& list, Body& out) {
   }
 }
 
+// The events of a block of its own: what is loaded or looked up in it is not there behind it.
+void FragmentLowering::scope(const std::vector<Event>& list, Body& out) {
+  const auto outer = looked_up_;
+  index_.push_scope();
+  events(list, out);
+  index_.pop_scope();
+  looked_up_ = outer;
+}
+
 void FragmentLowering::event(const Event& e, Body& out) {
   if (!error_.ok()) return;
   const Node* node = e.id >= 0 ? &program_.node(e.id) : nullptr;
@@ -427,9 +465,7 @@ void FragmentLowering::event(const Event& e, Body& out) {
 void FragmentLowering::when(const Event& e, Body& out) {
   const Val condition = index_.condition(program_.node(e.id).expr, out);
   Body body;
-  index_.push_scope();
-  events(e.body, body);
-  index_.pop_scope();
+  scope(e.body, body);
   out.push_back(lanes::if_(condition, std::move(body), {}, true));
 }
 
@@ -445,19 +481,15 @@ void FragmentLowering::loop(const Event& e, Body& out) {
   Body& around = e.first.empty() ? out : target;
   Val from = begin;
   if (!e.first.empty()) {
-    index_.push_scope();
     index_.bind(node.name, begin);
     loops_.back().var = begin;
-    events(e.first, target);
+    scope(e.first, target);
     loops_.back().var = reg_i32(name);
-    index_.pop_scope();
     from = begin + step;
   }
   Body body;
-  index_.push_scope();
   index_.bind(node.name, reg_i32(name));
-  events(e.body, body);
-  index_.pop_scope();
+  scope(e.body, body);
   around.push_back(lanes::for_(name, from, end, step, std::move(body)));
   index_.bind(node.name, begin);  // `last` names no element of the loop's range but its first
   events(e.last, around);
@@ -479,14 +511,41 @@ void FragmentLowering::advance(const std::string& slot, const std::string& phase
 
 void FragmentLowering::fill(const Event& e, Body& out) {
   const PlacedRing& ring = placed_.rings[static_cast<size_t>(e.ring)];
+  const std::vector<PlacedCopy>& copies = ring.alternatives[static_cast<size_t>(e.n)];
   const std::string slot = ring.name + "_slot", phase = ring.name + "_phase";
+  const Val full = barrier("full_" + ring.name, reg_i32(slot));
   // A fresh barrier counts as one phase behind: the first round waits for nothing.
-  out.push_back(op(Ins::kBarWait, {barrier("empty_" + ring.name, reg_i32(slot)),
-                                   lanes::fn(lanes::Fn::kXor, {reg_i32(phase), 1})}));
-  out.push_back(
-      op(Ins::kBarExpect, {barrier("full_" + ring.name, reg_i32(slot))}, 0, ring.slot_bytes));
-  for (const PlacedCopy& copy : ring.alternatives[static_cast<size_t>(e.n)])
-    fill_copy(ring, copy, out);
+  Body wait = {op(Ins::kBarWait, {barrier("empty_" + ring.name, reg_i32(slot)),
+                                  lanes::fn(lanes::Fn::kXor, {reg_i32(phase), 1})})};
+  Body by_engine, by_threads;
+  if (ring.has_engine())
+    by_engine.push_back(
+        op(Ins::kBarExpect, {full}, 0, ring.engine_bytes(static_cast<size_t>(e.n))));
+  for (const PlacedCopy& copy : copies) {
+    for (const ir::DimIndex& dim : program_.node(copy.load).region)
+      if (dim.kind == ir::DimIndex::kIndirect) look_up(dim.indirect, copy, out);
+    if (copy.by_threads())
+      copy_rows(ring, copy, by_threads);
+    else if (copy.run_rows > 0)
+      copy_runs(ring, copy, by_engine);
+    else
+      fill_copy(ring, copy, by_engine);
+  }
+  const auto append = [&](Body& more) {
+    for (lanes::Stmt& s : more) out.push_back(std::move(s));
+  };
+  if (ring.has_threads()) {
+    append(wait);
+    if (!by_engine.empty()) out.push_back(by_elected(std::move(by_engine)));
+    by_threads.push_back(op(Ins::kCpArrive, {full}));
+    append(by_threads);
+  } else if (placed_.has_thread_copies()) {
+    for (lanes::Stmt& s : by_engine) wait.push_back(std::move(s));
+    out.push_back(by_elected(std::move(wait)));
+  } else {
+    append(wait);
+    append(by_engine);
+  }
   advance(slot, phase, ring.depth, out);
 }
 
@@ -507,9 +566,7 @@ void FragmentLowering::fill_copy(const PlacedRing& ring, const PlacedCopy& copy,
     i.map = map;
     i.dtype = load.dtype;
     i.bytes = rows * 128;
-    i.cache = copy.how.l2 == gpu::L2::kEvictFirst  ? lanes::Cache::kEvictFirst
-              : copy.how.l2 == gpu::L2::kEvictLast ? lanes::Cache::kEvictLast
-                                                   : lanes::Cache::kPlain;
+    i.cache = cache_of(copy.how.l2);
     Val address = lanes::shared("ring_" + ring.name) + u32(slot) * ring.slot_bytes +
                   (ring.offset_in_slot(copy.load) + chunk * copy.chunk_bytes());
     if (sharers > 1) address = address + u32(reg_i32("rank")) * (rows * 128);
@@ -562,6 +619,8 @@ void FragmentLowering::acquire(const Event& e, Body& out) {
   const std::string next = ring.name + "_next";
   out.push_back(op(Ins::kBarWait,
                    {barrier("full_" + ring.name, reg_i32(next)), reg_i32(ring.name + "_phase")}));
+  // What threads wrote, products read through the other proxy.
+  if (ring.has_threads()) out.push_back(op(Ins::kProxyFence));
   out.push_back(lanes::assign(ring.name + "_at", reg_i32(next)));
   advance(next, ring.name + "_phase", ring.depth, out);
   for (const std::vector<PlacedCopy>& copies : ring.alternatives) {
@@ -609,12 +668,18 @@ bool has_product(const ir::Program& program, const ir::Block& block) {
   });
 }
 
+// Copies by threads need aligned data and rows.
+void need_aligned(const std::string& name, GpuNeeds& needs) {
+  if (std::find(needs.aligned.begin(), needs.aligned.end(), name) == needs.aligned.end())
+    needs.aligned.push_back(name);
+}
+
 // A tensor map needs aligned data and rows, and no extent of 0. What the copy engine stores at the
 // end of a row is whole 16-byte chunks: measured on an H200, a row of one bf16 took more than its
 // two bytes.
 void need_map(const ir::Program& program, const std::string& name, GpuNeeds& needs) {
   const ir::TensorParam& tensor = *program.tensor(name);
-  needs.aligned.push_back(name);
+  need_aligned(name, needs);
   for (const Expr& extent : tensor.shape)
     if (!extent.is_const()) needs.conditions.push_back(extent >= Expr(1));
   if (tensor.role == ir::Role::kIn) return;
@@ -629,6 +694,7 @@ void need_map(const ir::Program& program, const std::string& name, GpuNeeds& nee
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
                                                 const Schedule& schedule, std::string& scheduled) {
   GpuVariant variant;
+  std::set<std::string> mapped;
   int count = 0;
   for (ValueId id : program.body.nodes) {
     const Node& phase_node = program.node(id);
@@ -649,10 +715,12 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
     scheduled += placed->str(program);
     Result<lanes::Program> lanes = FragmentLowering(program, *placed, phase).run();
     if (!lanes.ok()) return lanes.diag();
+    for (const PlacedRing& ring : placed->rings)
+      for (const std::vector<PlacedCopy>& copies : ring.alternatives)
+        for (const PlacedCopy& copy : copies)
+          if (copy.by_threads()) need_aligned(program.node(copy.load).name, variant.needs);
     for (const lanes::TensorMapUse& map : lanes->maps)
-      if (std::find(variant.needs.aligned.begin(), variant.needs.aligned.end(), map.tensor) ==
-          variant.needs.aligned.end())
-        need_map(program, map.tensor, variant.needs);
+      if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
     variant.phases.push_back(std::move(*lanes));
   }
   variant.needs.align_bytes = 16;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // L1 to L2, the fragment way: a placed phase as the program of a thread.
 //
-// Warps 0..3 are the copying role (one elected thread of warp 0 works), the groups of 128 threads
+// Warps 0..3 are the copying role: one elected thread of warp 0 drives the copy engine, and where
+// the schedule copies by threads (fragment_gather.cc) all of them walk. The groups of 128 threads
 // behind them compute. Every ring slot has two mbarriers:
-//   full   one arrival, by the copying thread when it announces the slot's bytes, and the bytes
+//   full   one arrival, by the copying thread when it announces the slot's bytes, and the bytes;
+//          one arrival of each thread that copies, when its pieces are there
 //   empty  one arrival a computing group (of every CTA that shares the ring's copies), once the
 //          products that read the slot are known to be over. It orders no data, so it is relaxed.
 // Both roles walk the same tiles, loops and conditions, so fills and acquisitions pair up by
@@ -59,12 +61,23 @@ class FragmentLowering {
   void when(const Event& e, Body& out);
   void fill(const Event& e, Body& out);
   void fill_copy(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
+  void scope(const std::vector<Event>& list, Body& out);
   void acquire(const Event& e, Body& out);
   void clear_rows(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
   void release(const Event& e, Body& out);
   void advance(const std::string& slot, const std::string& phase, int depth, Body& out);
   std::string map_for(const std::string& tensor, std::vector<int> box);
   bool shared_by_cluster(const PlacedRing& ring) const;
+
+  // ---- rows that are looked up (fragment_gather.cc)
+  static Val thread_row(const PlacedCopy& copy, const Val& n);
+  Val thread_row_exists(const PlacedCopy& copy, const Val& row, Body& out);
+  void look_up(ValueId id, const PlacedCopy& copy, Body& out);
+  Val row_index(const ir::DimIndex& dim, const PlacedCopy& copy, const Val& n, Body& out);
+  Val index_element(ValueId id, const PlacedCopy& copy, const Val& n, Body& out);
+  Val index_scalar(const ir::Node& node, Body& out);
+  void copy_rows(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
+  void copy_runs(const PlacedRing& ring, const PlacedCopy& copy, Body& out);
 
   // ---- values (fragment_values.cc)
   void declare_registers(Body& out);
@@ -136,7 +149,10 @@ class FragmentLowering {
     const ir::Node* node;
     Val var, begin, end, step;
   };
-  std::vector<LoopFrame> loops_;             // those around what is being written
+  std::vector<LoopFrame> loops_;  // those around what is being written
+  // Registers with the elements of index tiles for the rows of a thread: by load and way of asking.
+  // Those of the scope being written.
+  std::map<std::pair<ValueId, int>, std::string> looked_up_;
   std::map<std::string, int> staged_;        // tensors stored through shared memory
   std::map<std::string, std::string> maps_;  // tensor and box -> map
 };
@@ -145,5 +161,6 @@ class FragmentLowering {
 lanes::Stmt op(lanes::Ins ins, std::vector<lanes::Val> args = {}, int n = 0, int bytes = 0);
 lanes::Val reg_i32(const std::string& name);
 lanes::Val u32(const lanes::Val& value);
+lanes::Cache cache_of(gpu::L2 l2);
 
 }  // namespace rooftile::codegen

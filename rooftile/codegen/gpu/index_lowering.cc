@@ -170,10 +170,13 @@ Val IndexLowering::guarded(const Val& guard, const Expr& expr, lanes::Body& out)
 }
 
 Val IndexLowering::load(const Expr& expr, lanes::Body& out) {
-  // A value loaded under a condition is not there for who reads it without.
-  const std::string key = expr.str() + (guard_.present() ? " if " + lanes::str(guard_) : "");
+  // A value loaded under a condition is not there for who reads it without; one loaded without is
+  // there for all.
+  const std::string always = expr.str();
+  const std::string key = always + (guard_.present() ? " if " + lanes::str(guard_) : "");
   for (const auto& scope : loaded_)
-    if (const auto found = scope.find(key); found != scope.end()) return found->second;
+    for (const std::string& known : {always, key})
+      if (const auto found = scope.find(known); found != scope.end()) return found->second;
 
   lanes::Instr load;
   load.ins = lanes::Ins::kLdGlobal;

@@ -111,9 +111,17 @@ void Placer::find_users(const ir::Block& block, ValueId owner) {
     for (const ir::DimIndex& dim : node.region)
       if (dim.indirect >= 0) users_[dim.indirect].push_back(id);
     if (!node.label.empty()) labels_[node.label] = id;
+    if (node.op == Op::kLoop) bind_steps(node);
     find_users(node.block, id);
     for (ValueId yielded : node.block.yields) users_[yielded].push_back(id);
   }
+}
+
+// What divides every value of a loop's variable, as far as rows of a tile go.
+void Placer::bind_steps(const Node& loop) {
+  constexpr int64_t kMost = 256;
+  multiples_.bind(loop.name, std::min(multiples_.unit_of(loop.begin, kMost),
+                                      multiples_.unit_of(loop.step, kMost)));
 }
 
 // ---- roles and rows ---------------------------------------------------------------------------

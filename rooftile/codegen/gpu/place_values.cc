@@ -92,9 +92,21 @@ Status Placer::place_carries(const Node& loop) {
   return {};
 }
 
+// Whether all that asks for a value is the copying role, to find rows.
+bool Placer::only_indexes(ValueId id) const {
+  const auto users = users_.find(id);
+  if (users == users_.end()) return false;
+  return std::all_of(users->second.begin(), users->second.end(), [&](ValueId user) {
+    const bool passes_on =
+        program_.node(user).block.nodes.empty();  // what leaves a region does not
+    return ring_of(user) != nullptr || (passes_on && only_indexes(user));
+  });
+}
+
 Status Placer::place_value(const Node& node) {
   PlacedValue& value = placed_.values[node.id];
   const TileClass shape = tile_class(node);
+  if (only_indexes(node.id)) return {};  // evaluated by who copies
   if (shape == TileClass::kOther)
     return refuse(node, "the fragment way takes scalars and tiles of two axes",
                   std::to_string(node.shape.size()) + " axes", "0 or 2");
@@ -236,7 +248,9 @@ Status Placer::check_contraction(const Node& node, ValueId b) {
   const int axis = is_transposed(program_, node.operands[1]) ? 1 : 0;
   for (size_t d = 0; d < load.region.size(); ++d) {
     const ir::DimIndex& dim = load.region[d];
-    if (dim.kind != ir::DimIndex::kRange || dim.tile_axis != axis) continue;
+    if (dim.tile_axis != axis) continue;
+    if (dim.kind == ir::DimIndex::kIndirect && !load.shape[0].is_const()) clear_rows(load.id);
+    if (dim.kind != ir::DimIndex::kRange) continue;
     const Expr size = program_.tensor(load.name)->shape[d];
     if (dim.extent.is_const() || dim.extent.same_as(size)) return {};
     if (dim.extent.kind() == ExprKind::kMin)
@@ -256,7 +270,8 @@ void Placer::clear_rows(ValueId load) {
   for (PlacedRing& ring : placed_.rings)
     for (std::vector<PlacedCopy>& copies : ring.alternatives)
       for (PlacedCopy& copy : copies)
-        if (copy.load == load) copy.clear_rows = true;
+        // Threads fill the rows that a short tile lacks with zeros themselves.
+        if (copy.load == load) copy.clear_rows = !copy.by_threads();
 }
 
 }  // namespace rooftile::codegen

@@ -2,6 +2,8 @@
 // Queries on a placed phase, and its readable form.
 #include "rooftile/codegen/gpu/placed.h"
 
+#include <algorithm>
+
 #include "rooftile/base/expr.h"
 
 namespace rooftile::codegen {
@@ -22,6 +24,21 @@ int PlacedRing::offset_in_slot(ValueId load) const {
     }
   }
   return -1;
+}
+
+int PlacedRing::engine_bytes(size_t alternative) const {
+  int bytes = 0;
+  for (const PlacedCopy& copy : alternatives[alternative])
+    if (!copy.by_threads()) bytes += copy.bytes();
+  return bytes;
+}
+
+bool PlacedRing::has_engine() const { return engine_bytes(0) > 0; }
+bool PlacedRing::has_threads() const { return engine_bytes(0) < slot_bytes; }
+
+bool Placed::has_thread_copies() const {
+  return std::any_of(rings.begin(), rings.end(),
+                     [](const PlacedRing& ring) { return ring.has_threads(); });
 }
 
 namespace {
@@ -56,10 +73,13 @@ class Printer {
     for (const std::vector<PlacedCopy>& copies : ring.alternatives) {
       out_ += " |";
       for (const PlacedCopy& copy : copies)
-        out_ += " " + copy.label + "[" + std::to_string(copy.rows) + ", " +
-                std::to_string(copy.columns) + "]" +
-                (copy.shared_axis.empty() ? "" : " shared along " + copy.shared_axis) +
-                (copy.clear_rows ? ", short rows cleared" : "");
+        out_ +=
+            " " + copy.label + "[" + std::to_string(copy.rows) + ", " +
+            std::to_string(copy.columns) + "]" +
+            (copy.shared_axis.empty() ? "" : " shared along " + copy.shared_axis) +
+            (copy.by_threads() ? " by cp.async" : "") +
+            (copy.run_rows > 0 ? " in runs of " + std::to_string(copy.run_rows) + " rows" : "") +
+            (copy.clear_rows ? ", short rows cleared" : "");
     }
     out_ += "\n";
   }

@@ -19,8 +19,12 @@ namespace rooftile::codegen {
 
 using ir::ValueId;
 
-// A load that the copy engine brings into shared memory: rows of 128 swizzled bytes, in chunks of
-// that width along the contiguous axis.
+// Threads of the copying role.
+inline constexpr int kCopyingThreads = 128;
+
+// A load that is brought into shared memory: rows of 128 swizzled bytes, in chunks of that width
+// along the contiguous axis. By the copy engine, or (cp.async) row by row by the copying role's
+// threads, which look up where rows lie and leave zeros for those that a short tile lacks.
 struct PlacedCopy {
   ValueId load = -1;
   std::string label;
@@ -31,6 +35,14 @@ struct PlacedCopy {
   bool clear_rows = false;
   gpu::Copy how;
   std::string shared_axis;  // parallel axis whose CTAs of a cluster share this copy; "": none
+  // Copy engine, rows that are looked up: so many side by side are one box, of which dimension
+  // `run_dim` of the region walks.
+  int run_rows = 0, run_dim = -1;
+  bool by_threads() const { return how.via == gpu::Via::kCpAsync; }
+  int pieces_a_row() const { return columns * element_bytes / 16; }  // 16 bytes each
+  int rows_at_once() const { return kCopyingThreads / pieces_a_row(); }
+  // Rows (or runs of rows) that one thread looks up and brings.
+  int lookups() const { return by_threads() ? rows / rows_at_once() : rows / run_rows; }
   int chunk_columns() const { return 128 / element_bytes; }
   int chunks() const { return columns / chunk_columns(); }
   int chunk_bytes() const { return rows * 128; }
@@ -45,7 +57,12 @@ struct PlacedRing {
   std::vector<std::vector<PlacedCopy>> alternatives;
   int slot_bytes = 0;
   const PlacedCopy* find(ValueId load) const;
-  int offset_in_slot(ValueId load) const;  // bytes
+  int offset_in_slot(ValueId load) const;      // bytes
+  int engine_bytes(size_t alternative) const;  // of a slot, those that the copy engine brings
+  bool has_engine() const;                     // some copy is made by the copy engine
+  bool has_threads() const;                    // some copy is made by threads
+  // Arrivals that complete a slot: one announces the engine's bytes, one a thread that copies.
+  int arrivals() const { return (has_engine() ? 1 : 0) + (has_threads() ? kCopyingThreads : 0); }
 };
 
 // The value's place in the computing groups.
@@ -99,6 +116,7 @@ struct Placed {
   std::vector<PlacedRing> rings;
   std::map<ValueId, PlacedValue> values;
   std::vector<Event> copying, computing;
+  bool has_thread_copies() const;  // the whole copying role works, not one thread of it
   std::string str(const ir::Program& program) const;
 };
 

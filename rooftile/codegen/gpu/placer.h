@@ -2,6 +2,7 @@
 // The pass behind place(): one object that walks a phase. Its parts, by the file that holds them:
 //   place.cc           queries, roles, rows of a tile, who uses what
 //   place_copies.cc    copies and rings, each checked against what the copy engine can do
+//   place_lookups.cc   rows that are looked up: what can be evaluated, which runs are boxes
 //   place_values.cc    homes of values, products
 //   place_partials.cc  sums that stay one a lane
 //   place_events.cc    the event trees of the two roles
@@ -14,13 +15,14 @@
 #include <vector>
 
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/codegen/gpu/strips_facts.h"
 
 namespace rooftile::codegen {
 
 class Placer {
  public:
   Placer(const ir::Program& program, const gpu::Plan& plan, ValueId phase)
-      : program_(program), plan_(plan) {
+      : program_(program), plan_(plan), multiples_(program) {
     placed_.phase = phase;
     placed_.plan = plan;
   }
@@ -35,18 +37,27 @@ class Placer {
 
   // ---- roles and rows (place.cc)
   void find_users(const ir::Block& block, ValueId owner);
+  void bind_steps(const Node& loop);
   Status place_roles();
   Status place_rows();
 
   // ---- copies and rings (place_copies.cc)
   Status place_ring(const gpu::Ring& ring);
   Result<PlacedCopy> place_copy(const Node& load);
+  Status place_extents(const Node& load, PlacedCopy& copy);
+  Status check_engine_copy(const Node& load, PlacedCopy& copy) const;
+  Status check_thread_copy(const Node& load, const PlacedCopy& copy) const;
   Status find_sharing(const Node& load, PlacedCopy& copy);
   const PlacedRing* ring_of(ValueId load, int* index = nullptr) const;
   // The load behind a product's operand, transposes and widenings of 8-bit floats removed.
   ValueId source(ValueId id) const { return operand_source(program_, id); }
 
+  // ---- rows that are looked up (place_lookups.cc)
+  Status check_index(ValueId id) const;
+  Status find_runs(const Node& load, PlacedCopy& copy) const;
+
   // ---- homes (place_values.cc)
+  bool only_indexes(ValueId id) const;
   int total_weight(ValueId id);
   bool is_left_operand(ValueId id) const;
   bool accumulator_path(const Node& product, ValueId id) const;
@@ -88,6 +99,7 @@ class Placer {
   const ir::Program& program_;
   const gpu::Plan& plan_;
   Placed placed_;
+  Multiples multiples_;
   std::map<ValueId, std::vector<ValueId>> users_;
   std::map<ValueId, ValueId> block_of_;
   std::map<std::string, ValueId> labels_;

@@ -211,9 +211,12 @@ void Strips::open_phase() {
 Result<lanes::Program> Strips::lower(const std::string& name) {
   push_scope();
   if (plan_.dependent_launch) {
-    lanes::Instr wait;
-    wait.ins = lanes::Ins::kGridWait;
-    emit(lanes::instr(wait));
+    // The kernel before is over; the one behind may take what this one leaves idle.
+    for (const lanes::Ins ins : {lanes::Ins::kGridWait, lanes::Ins::kGridLaunchNext}) {
+      lanes::Instr instr;
+      instr.ins = ins;
+      emit(lanes::instr(std::move(instr)));
+    }
   }
   open_phase();
   if (tiled_) choose_grid_of_threads(phase_.block);

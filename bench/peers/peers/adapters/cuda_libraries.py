@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..case import Case, Tensors
 from .base import Call, Peer, need, need_plain_attention
 
+DENSE_PAGE = 64
 
 class FlashAttention3(Peer):
     name, modules, package = "FlashAttention-3", ("flash_attn_interface",), "flash_attn_3"
@@ -78,10 +79,14 @@ class FlashInfer(Peer):
         import torch
 
         need_plain_attention(case)
-        page, batch, device = case.shape["S"], case.shape["B"], t["q"].device
+        k, v, device, page = t["k"], t["v"], t["q"].device, case.shape["S"]
+        if case.flags["kv_layout"] == "paged":
+            table = t["block_table"]
+        else:  # a dense cache is one of pages that follow each other; it shares out work by pages
+            need(page % DENSE_PAGE == 0, f"rows of whole pages of {DENSE_PAGE} tokens")
+            k, v = (cache.view(-1, DENSE_PAGE, *cache.shape[2:]) for cache in (k, v))
+            table, page = torch.arange(k.shape[0], device=device).view(case.shape["B"], -1), DENSE_PAGE
         lengths = t["lengths"].tolist()
-        # A dense cache is one of pages as long as its rows.
-        table = t["block_table"] if case.flags["kv_layout"] == "paged" else torch.arange(batch, device=device).unsqueeze(1)
         counts = [-(-length // page) for length in lengths]
         starts = torch.tensor([0, *counts]).cumsum(0).int()
         pages = torch.cat([row[:count] for row, count in zip(table, counts)]).int()
@@ -89,8 +94,8 @@ class FlashInfer(Peer):
         space = torch.empty(128 << 20, dtype=torch.uint8, device=device)
         decode = flashinfer.BatchDecodeWithPagedKVCacheWrapper(space, "NHD")
         decode.plan(starts, pages, last, case.shape["Hq"], case.shape["Hkv"], case.shape["D"], page,
-                    q_data_type=t["q"].dtype, kv_data_type=t["k"].dtype, sm_scale=case.attrs["scale"])
-        return lambda: {"o": decode.run(t["q"], (t["k"], t["v"]))}
+                    q_data_type=t["q"].dtype, kv_data_type=k.dtype, sm_scale=case.attrs["scale"])
+        return lambda: {"o": decode.run(t["q"], (k, v))}
 
 
 class DeepGemm(Peer):

@@ -6,8 +6,11 @@
 // leaves its unnormalised output, maximum and sum in workspaces, and a second phase merges them.
 // Splits are cut from the sequence's own length at run time; one without keys is neutral in the
 // merge (m = -inf, l = 0). No load touches a token at or beyond the length, nor the block-table
-// entries behind it.
+// entries behind it. Blocks of a paged cache begin at multiples of their size, so that a run of
+// rows lies in one page: the first of them may begin before the window, and is masked.
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/attention/attention_decode/attention_decode_raw.h"
@@ -49,23 +52,39 @@ struct CacheBlock {
   }
 };
 
-// The softmax state of the group's query heads [G, D] after keys [begin, end).
-std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const Index& kv_head,
-                         const Index& begin, const Index& end) {
-  const Index G = group_size(), BN = k.tile_param("BN");
-  Tile q = k.load(k["q"](b, dsl::range(kv_head * G, G), all), "q");  // [G, D]
-  return k.loop("j", begin, end, BN, empty_state(k, G, k.dim("D")),
-                [&](Index j, std::vector<Tile> state) {
-                  const CacheBlock block(k, config.flag("kv_layout") == kPaged, b, kv_head, j,
-                                         min(BN, end - j));
-                  Tile keys = block.load("k"), v = block.load("v");         // [BN, D]
-                  Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
-                  return softmax_step(state, scores, v);
-                });
-}
+bool is_paged(const Config& config) { return config.flag("kv_layout") == kPaged; }
 
 // First key inside the window of the only query, which stands at the last position.
 Index first_key(const Index& length) { return max(length - 1 - left_reach(), Expr(0)); }
+
+// Where the first block of keys begins.
+Index first_block(Kernel& k, const Config& config, const Index& length) {
+  const Index first = first_key(length), BN = k.tile_param("BN");
+  return is_paged(config) ? first / BN * BN : first;
+}
+
+// -inf for keys before the window, which only the first block of a paged cache can hold.
+Tile in_window(Kernel& k, const Config& config, const Tile& scores, const Range& keys,
+               const Index& length) {
+  if (!is_paged(config)) return scores;
+  const Tile seen = k.iota({1, 1}, 1, first_key(length)) <= k.iota({1, keys.extent}, 1, keys.begin);
+  return where_(seen, scores, k.full({}, -std::numeric_limits<double>::infinity()));
+}
+
+// The softmax state of the group's query heads [G, D] after keys [begin, end) of a sequence.
+std::vector<Tile> attend(Kernel& k, const Config& config, const Index& b, const Index& kv_head,
+                         const Index& begin, const Index& end) {
+  const Index G = group_size(), BN = k.tile_param("BN"), length = k["lengths"].at(b);
+  Tile q = k.load(k["q"](b, dsl::range(kv_head * G, G), all), "q");  // [G, D]
+  return k.loop("j", begin, end, BN, empty_state(k, G, k.dim("D")),
+                [&](Index j, std::vector<Tile> state) {
+                  const Range block_keys = dsl::range(j, min(BN, end - j));
+                  const CacheBlock block(k, is_paged(config), b, kv_head, j, block_keys.extent);
+                  Tile keys = block.load("k"), v = block.load("v");         // [BN, D]
+                  Tile scores = logits(k, config, mma(q, keys.t(), "qk"));  // [G, BN]
+                  return softmax_step(state, in_window(k, config, scores, block_keys, length), v);
+                });
+}
 
 void single(Kernel& k, const Config& config) {
   const Index G = group_size();
@@ -73,7 +92,8 @@ void single(Kernel& k, const Config& config) {
   k.tiles({{"b", k.dim("B")}, {"hkv", k.dim("Hkv")}}, [&](std::vector<Index> at) {
     const Index b = at[0], length = lengths.at(b);
     const Range heads = dsl::range(at[1] * G, G);
-    const std::vector<Tile> state = attend(k, config, b, at[1], first_key(length), length);
+    const std::vector<Tile> state =
+        attend(k, config, b, at[1], first_block(k, config, length), length);
     Tile sink;
     if (config.has("sink")) sink = k.load(k["sink"](heads, dsl::new_axis), "sink");  // [G, 1]
     k.store(k["o"](b, heads, all), state[0] * normalizer(k, config, state[1], state[2], sink));
@@ -91,7 +111,7 @@ void split(Kernel& k, const Config& config) {
   const dsl::Tensor part_l = k.workspace("part_l", DType::kF32, {B, Hq, SPLITS, 1});
 
   k.tiles({{"b", B}, {"split", SPLITS}, {"hkv", k.dim("Hkv")}}, [&](std::vector<Index> at) {
-    const Index b = at[0], length = lengths.at(b), first = first_key(length);
+    const Index b = at[0], length = lengths.at(b), first = first_block(k, config, length);
     // Whole blocks a split: only the last one of a sequence is short.
     const Index keys = ceil_div(ceil_div(length - first, BN), SPLITS) * BN;
     const Index begin = first + at[1] * keys;
@@ -120,20 +140,30 @@ void split(Kernel& k, const Config& config) {
 constexpr int64_t kEnoughTiles = 64;
 
 int64_t capacity(const Config& config, const Env& dims) {
-  return dims.at("S") * (config.flag("kv_layout") == kPaged ? dims.at("MP") : 1);
+  return dims.at("S") * (is_paged(config) ? dims.at("MP") : 1);
 }
+
+constexpr int64_t kLeastPageOfBoxes = 16;
 
 // Hopper: the query heads of a group are rows of one tensor-core product; what counts is how many
 // bytes of keys and values are on their way. Two CTAs a multiprocessor, three blocks ahead each.
-Schedule sm90_decode(const Env& dims) {
+// A block of keys is one box of the copy engine, or one a page where pages are of some size, or is
+// gathered by threads.
+Schedule sm90_decode(const Config& config, const Env& dims) {
+  const bool paged = is_paged(config);
+  const bool by_threads = paged && std::gcd(dims.at("S"), int64_t{64}) < kLeastPageOfBoxes;
   Schedule s;
-  s.name = "wgmma_64x64";
+  s.name = by_threads ? "wgmma_64x64_gathered" : paged ? "wgmma_64x64_pages" : "wgmma_64x64";
   s.tile = {{"BN", 64}};
   s.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
-  s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 40, .runs = {"q"}},
-                 {.name = "mma", .groups = 1, .regs = 208, .runs = {"qk", "pv"}}};
+  if (paged) s.gpu.dims["S"] = dims.at("S");  // divisions by it become shifts
+  const int feed = by_threads ? 72 : 40;      // addresses of eight rows and more
+  s.gpu.roles = {{.name = "feed", .groups = 1, .regs = feed, .runs = {"q", "k", "v"}},
+                 {.name = "mma", .groups = 1, .regs = 248 - feed, .runs = {"qk", "pv"}}};
   s.gpu.ctas_per_sm = 2;
-  for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  s.gpu.copy["q"].via = gpu::Via::kTma;
+  for (const char* cache : {"k", "v"})
+    s.gpu.copy[cache].via = by_threads ? gpu::Via::kCpAsync : gpu::Via::kTma;
   s.gpu.rings = {
       {.copies = {"q"}, .depth = 1}, {.copies = {"k"}, .depth = 3}, {.copies = {"v"}, .depth = 3}};
   s.gpu.product["qk"] = {};
@@ -143,11 +173,11 @@ Schedule sm90_decode(const Env& dims) {
   return s;
 }
 
-// Tensor cores take 16-bit types and whole 128-byte rows of a dense cache.
+// Tensor cores take 16-bit types and whole 128-byte rows.
 bool sm90_takes(const Config& config, const Env& dims) {
   const int64_t D = dims.at("D"), Hkv = dims.at("Hkv");
   return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && Hkv > 0 &&
-         dims.at("Hq") / Hkv <= 64 && config.flag("kv_layout") == kDense;
+         dims.at("Hq") / Hkv <= 64;
 }
 
 constexpr int64_t kTilesPerThread = 4;
@@ -158,7 +188,7 @@ Schedule gpu_schedule(const Config& config, const Env& dims) {
   by_fma.tile.erase("BM");
   by_fma.gpu.dims = {{"D", dims.at("D")}, {"Hq", dims.at("Hq")}, {"Hkv", dims.at("Hkv")}};
   if (!sm90_takes(config, dims)) return by_fma;
-  Schedule s = sm90_decode(dims);
+  Schedule s = sm90_decode(config, dims);
   s.otherwise = {by_fma};
   return s;
 }
@@ -168,7 +198,7 @@ Schedule cpu_schedule(const Config& config, const Env& dims, const TargetInfo& t
   s.name = "single";
   s.tile = {{"BN", 128}};
   s.dynamic = true;  // lengths differ
-  if (config.flag("kv_layout") == kPaged) s.keep = {"page", "slot"};
+  if (is_paged(config)) s.keep = {"page", "slot"};
   // Keys and values are read once: multiplied where they lie, in whole tiles.
   if (target.amx_bf16 && config.dtype("q") == DType::kBf16 && dims.at("D") % 32 == 0)
     s.operand = {{"k", OperandForm::kDirect}, {"v", OperandForm::kDirect}};
@@ -212,19 +242,22 @@ Schedule split_schedule(const Config& config, const Env& dims, const TargetInfo&
   s.name = "split";
   const int64_t splits = num_splits(config, dims, target, s.tile["BN"]);
   s.tile["SPLITS"] = splits;
-  for (Schedule& other : s.otherwise) other.tile["SPLITS"] = splits;
+  s.gpu.dependent_launch = true;  // the join of the splits starts as the splits end
+  for (Schedule& other : s.otherwise) {
+    other.tile["SPLITS"] = splits;
+    other.gpu.dependent_launch = true;
+  }
   if (!target.gpu) gang_heads(&s, dims.at("B") * splits, dims, target);
   return s;
 }
 
 Status refuse_decode(const Config& config) {
-  const bool paged = config.flag("kv_layout") == kPaged;
-  if (config.has("block_table") == paged) return {};
+  if (config.has("block_table") == is_paged(config)) return {};
   Diag diag;
   diag.code = ErrorCode::kUnsupported;
   diag.message = "a block table belongs to a paged cache, and to that alone";
   diag.argument = "block_table";
-  diag.found = paged ? "absent" : "given";
+  diag.found = is_paged(config) ? "absent" : "given";
   diag.expected = "present exactly with kv_layout paged";
   return diag;
 }
@@ -312,13 +345,22 @@ B=8 P=200 S=64 MP=17 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 lse=1 : ci
 B=64 P=64 S=257 Hq=8 Hkv=2 D=64 dtype=f16 : ci
 B=7 P=60 S=16 MP=8 block_table=1 kv_layout=paged Hq=16 Hkv=2 D=128 lse=1 : ci
 B=300 P=300 S=70 Hq=8 Hkv=2 D=128 lse=1 : ci
+B=33 P=150 S=1 MP=9 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=64 lse=1 : smoke,ci
+B=3 P=9 S=32 MP=6 block_table=1 kv_layout=paged Hq=4 Hkv=1 D=128 window_left=70 dtype=f16 sink=1 : smoke,ci
 B=1 P=1 S=2048 Hq=14 Hkv=2 D=64 scale=0.125 : ci
 B=32 P=32 S=4096 Hq=32 Hkv=8 D=128 : llm
 B=32 P=8192 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
+B=32 P=131072 S=1 MP=4096 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
+B=32 P=2048 S=64 MP=64 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
+B=1 P=1024 S=16 MP=1024 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : llm
 B=1 P=1 S=16384 Hq=32 Hkv=8 D=128 : llm
 B=16 P=16 S=4096 Hq=14 Hkv=2 D=64 scale=0.125 : llm
 B=1 P=1 S=131072 Hq=32 Hkv=8 D=128 : full
 B=64 P=64 S=4096 Hq=32 Hkv=8 D=128 : large
+B=64 P=16384 S=16 MP=256 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : large
+B=32 P=16384 S=8 MP=512 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : full
+B=32 P=4096 S=32 MP=128 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : full
+B=32 P=1024 S=128 MP=32 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 : full
 )");
   return op;
 }

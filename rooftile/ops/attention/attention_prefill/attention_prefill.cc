@@ -10,6 +10,7 @@
 // start(b) = cu_q[b] / BM + b. These runs are disjoint and at least as long as the sequence has
 // blocks, so that a first phase can write the owner of every slot with no prefix sum, and the
 // parallel space has no more than Tq / BM + B slots whatever the lengths are.
+#include <algorithm>
 #include <limits>
 
 #include "rooftile/ops/attention/attention_contract.h"
@@ -56,7 +57,7 @@ class QueryBlock {
     const Index begin = max(top - left, Expr(0)) / BN_;
     const Index end = ceil_div(min(seq_.k_len, bottom + right + 1), BN_);
     state = k_.loop("j", begin, end, 1, state, [&](Index j, std::vector<Tile> s) {
-      const Range keys = dsl::block(j, BN_, seq_.k_len);
+      const Range keys = keys_of(j);
       const Range at = dsl::range(seq_.k_begin + keys.begin, keys.extent);
       Tile kt = k_.load(k_["k"](at, kv_head_, dsl::all), "k");   // [BN, D]
       Tile v = k_.load(k_["v"](at, kv_head_, dsl::all), "v");    // [BN, D]
@@ -72,6 +73,18 @@ class QueryBlock {
   }
 
  private:
+  // Keys of block j. They end with the sequence, or with the last key that a query of the block
+  // sees, rounded up to whole TRIMs: a wide block of keys then costs nothing above the diagonal.
+  // TRIM = BN leaves blocks whole.
+  Range keys_of(const Index& j) {
+    const Range block = dsl::block(j, BN_, seq_.k_len);
+    const Index visible =
+        rows_.begin + rows_.extent + (seq_.k_len - seq_.q_len) + right_reach(config_) - block.begin;
+    const Index trim = k_.tile_param("TRIM");
+    const Index cut = min(block.extent, ceil_div(visible, trim) * trim);
+    return dsl::range(block.begin, select(trim < BN_, cut, block.extent));
+  }
+
   void finish(const Range& packed, const std::vector<Tile>& state) {
     const Tile &o = state[0], &m = state[1], &l = state[2];
     Tile sink;
@@ -131,7 +144,7 @@ void packed_sequences(Kernel& k, const Config& config) {
 Schedule sm90_prefill(const Env& dims) {
   Schedule s;
   s.name = "wgmma_128x128";
-  s.tile = {{"BM", 128}, {"BN", 128}};
+  s.tile = {{"BM", 128}, {"BN", 128}, {"TRIM", 128}};
   s.gpu.dims = {{"D", dims.at("D")}};
   s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 24, .runs = {"q"}},
                  {.name = "mma", .groups = 2, .regs = 240, .runs = {"qk", "pv"}}};
@@ -155,6 +168,7 @@ bool sm90_takes(const Config& config, const Env& dims) {
 Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   if (target.gpu) {
     Schedule by_fma = sm90_fma_attention(dims.at("Tq"), dims.at("D"));
+    by_fma.tile["TRIM"] = by_fma.tile.at("BN");
     by_fma.gpu.dims = {{"D", dims.at("D")}};
     if (!sm90_takes(config, dims)) return by_fma;
     Schedule s = sm90_prefill(dims);
@@ -163,15 +177,21 @@ Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInf
   }
   Schedule s;
   s.name = "prefill";
-  // Measured with AMX at 2048 queries, D = 128: 128 x 128 gives 0.73 TFLOP/s, 256 x 256 0.92. Deep
-  // heads take half the queries, for the same size of output. Blocks are cut to what a sequence
-  // has, so two heights serve every length.
-  const int64_t tall = dims.at("D") > 128 ? 128 : 256;
-  s.tile = {{"BM", dims.at("Tq") <= 64 ? 64 : tall}, {"BN", 256}};
+  s.tile = {{"BM", 64}, {"BN", 256}, {"TRIM", 64}};
   // Blocks of K and V come from L2 for all but the first query block: fetching them ahead would
   // only take load slots.
   s.prefetch_bytes = 0;
   s.dynamic = true;  // blocks differ in their number of keys
+  if (config.has("cu_q")) {
+    // Sequences start anywhere, so K and V are packed for each block of queries: tall blocks. Deep
+    // heads take half the queries, for the same size of output.
+    if (dims.at("Tq") > 64) s.tile["BM"] = dims.at("D") > 128 ? 128 : 256;
+    return s;
+  }
+  // Measured with AMX at 2048 queries, D = 128, causal: 64 queries 1.04 TFLOP/s, 256 queries with
+  // K and V packed for each block of them 0.87.
+  const int64_t blocks = (dims.at("Tq") + 63) / 64 * std::max<int64_t>(dims.at("Hq"), 1);
+  if (blocks > dims.at("Hkv")) s.operand = {{"k", OperandForm::kAhead}, {"v", OperandForm::kAhead}};
   return s;
 }
 
