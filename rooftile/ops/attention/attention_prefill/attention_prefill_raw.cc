@@ -79,8 +79,8 @@ RawKernel kernel(const Config& config, const Schedule& s) {
   return raw;
 }
 
-// H200, 2026-11-30 (docs/performance/hopper.md): 1.4 to 1.9 times as fast as the tile kernel from 512
-// to 16384 rows, at D = 128 and 64.
+// H200, 2026-11-30 (docs/performance/hopper.md): 1.4 to 1.9 times as fast as the tile kernel from
+// 512 to 16384 rows, at D = 128 and 64.
 bool preferred(const Config&, const Env&, const TargetInfo&) { return true; }
 
 }  // namespace
