@@ -150,5 +150,31 @@ std::vector<FragmentCase> cases() {
 INSTANTIATE_TEST_SUITE_P(All, FragmentOps, ::testing::ValuesIn(cases()),
                          [](const auto& test) { return test.param.name; });
 
+// Rows that are looked up: what each mechanism cannot do is refused by name, not done otherwise.
+TEST(FragmentLookups, RefuseWhatTheMechanismCannotDo) {
+  struct Wish {
+    const char* pages;
+    gpu::Copy how;
+    const char* says;
+  };
+  const Wish wishes[] = {
+      {"S=20", {.via = gpu::Via::kTma}, "side by side in runs of eight"},
+      {"S=16", {.via = gpu::Via::kCpAsync, .multicast = true}, "reaches one CTA only"},
+      {"S=16", {.via = gpu::Via::kVector}, "a mechanism that goes on by itself"},
+  };
+  for (const Wish& wish : wishes) {
+    const std::string text =
+        std::string(wish.pages) + " B=2 P=20 MP=5 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=64";
+    auto emulated = testing::EmulatedCase::make(*find_op("attention_decode"), text, 1);
+    ASSERT_TRUE(emulated.ok()) << emulated.diag().str();
+    const FragmentCase c = {"", "attention_decode", "single", text,
+                            [&](Schedule& s) { s.gpu.copy["k"] = wish.how; }};
+    const auto variants = lower(c, emulated->call());
+    ASSERT_FALSE(variants.ok()) << wish.says;
+    EXPECT_EQ(variants.diag().code, ErrorCode::kPlacement);
+    EXPECT_NE(variants.diag().str().find(wish.says), std::string::npos) << variants.diag().str();
+  }
+}
+
 }  // namespace
 }  // namespace rooftile
