@@ -7,7 +7,8 @@
 
 For each case: random inputs; our result and each peer's must agree, else it is not timed; then all are timed in turns
 (peers/race.py). One JSON line a case with the fields of `rooftile bench`; peers that are not there, or cannot compute the
-case, are in it with the reason. The exit status is 1 if a result was wrong.
+case, are in it with the reason. The exit status is 1 if a result was wrong, and
+3 if a contestant made the GPU unusable.
 """
 from __future__ import annotations
 
@@ -103,6 +104,17 @@ def measure(case: Case, peers: list[Peer], absent: dict[str, str], options: argp
     return line
 
 
+def device_lost() -> str:
+    """Why no more can run on the GPU in this process, as after an illegal access by whichever contestant; "" if all is well."""
+    import torch
+
+    try:
+        torch.cuda.synchronize()
+    except Exception as error:  # noqa: BLE001: what it says is what is asked for
+        return f"{error}".splitlines()[0]
+    return ""
+
+
 def summary(line: Measurement) -> str:
     from peers.stats import median_ratio, quantile
 
@@ -135,7 +147,7 @@ def main() -> int:
     for name, reason in absent.items():
         print(f"absent: {name}: {reason}", flush=True)
     facts = provenance.of_process(peers)
-    failed, skipped = 0, []
+    failed, skipped, lost = 0, [], ""
     for case in read_cases(options.cases):
         if options.op and case.op not in options.op:
             continue
@@ -145,13 +157,17 @@ def main() -> int:
         try:
             line = measure(case, peers, absent, options)
         except Exception as error:  # noqa: BLE001: the other cases are still worth their time
-            line = Measurement(case, [], [], absent, False, f"{type(error).__name__}: {error}")
+            line = Measurement(case, [], [], absent, False, f"{type(error).__name__}: {error}".splitlines()[0])
+            lost = device_lost()
         line.provenance.update(facts)
         failed += not line.passed
         print(summary(line), flush=True)
         for name, reason in line.absent.items():
             if name not in absent:
                 print(f"    {name}: {reason}", flush=True)
+        if lost:
+            print(f"the GPU is lost to this process ({lost}): run this case with one --peer at a time", flush=True)
+            return 3
         if options.json:
             with open(options.json, "a") as out:
                 out.write(line.json_line() + "\n")
