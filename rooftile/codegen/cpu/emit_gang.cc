@@ -12,7 +12,6 @@
 namespace rooftile::codegen {
 
 using ir::Node;
-using ir::Op;
 
 namespace {
 

@@ -148,7 +148,8 @@ bool Emitter::place_ahead(const Node& load, MmaUnit unit, bool n_major) {
 
 // Whole tensors packed into the workspace before the phase that multiplies by them.
 Status Emitter::emit_pack_ahead(const Node& phase) {
-  for (const auto& [tensor_name, ahead] : ahead_) {
+  for (const auto& entry : ahead_) {
+    const std::string& tensor_name = entry.first;
     bool here = false;
     auto search = [&](auto&& self, const ir::Block& block) -> void {
       for (ValueId id : block.nodes) {
@@ -158,7 +159,7 @@ Status Emitter::emit_pack_ahead(const Node& phase) {
       }
     };
     search(search, phase.block);
-    if (here) emit_pack_tensor(*program_.tensor(tensor_name), ahead);
+    if (here) emit_pack_tensor(*program_.tensor(tensor_name), entry.second);
   }
   return {};
 }
