@@ -34,6 +34,7 @@ std::string text_of(const Product& product) {
   std::string out = product.unit == Unit::kWgmma ? "wgmma" : "fma";
   if (product.a_registers) out += "+a_registers";
   if (product.bytes) out += "+bytes";
+  if (product.swap) out += "+swap";
   return out + "+in_flight" + std::to_string(product.in_flight);
 }
 
@@ -47,6 +48,8 @@ std::string Plan::str() const {
   if (share == Share::kTurns) add("share(turns)");
   for (const ClusterAxis& axis : cluster)
     add("cluster(" + axis.axis + ":" + std::to_string(axis.size) + ")");
+  for (const LoopSplit& part : split)
+    add("split(" + part.loop + ":" + std::to_string(part.ways) + ")");
   if (grid == Grid::kPersistent) add("persistent");
   if (ctas_per_sm != 1) add("ctas_per_sm(" + std::to_string(ctas_per_sm) + ")");
   if (!order.axes.empty()) add("order(" + joined(order.axes) + ")");
@@ -62,7 +65,8 @@ std::string Plan::str() const {
         " held)");
   for (const auto& [name, loop_of] : loop)
     if (!loop_of.late.empty()) add("late(" + name + ":" + loop_of.late + ")");
-  for (const Turns& turn : turns) add("turns(" + turn.loop + ")");
+  for (const Turns& turn : turns)
+    add("turns(" + turn.loop + (turn.each_step ? " each step)" : ")"));
   if (!fast.empty()) add("fast(" + joined(fast) + ")");
   if (dependent_launch) add("dependent_launch");
   return out;

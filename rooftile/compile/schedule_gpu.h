@@ -30,7 +30,8 @@ struct Role {
 // How the groups of the computing role divide the work of a CTA.
 enum class Share : uint8_t {
   kRows,   // one tile, split along its first axis
-  kTurns,  // whole tiles in turn (ping-pong)
+  kTurns,  // whole tiles in turn (ping-pong): one group's epilogue runs beside another's products.
+           // Wants a persistent grid and tiles of one number of steps.
 };
 
 // ---- where --------------------------------------------------------------------------------------
@@ -41,6 +42,15 @@ struct ClusterAxis {
   std::string axis;
   int size = 1;
   bool operator==(const ClusterAxis&) const = default;
+};
+
+// A serial loop of sums, shared among the CTAs of a cluster: each walks its run of the steps, the
+// partial sums travel through distributed shared memory and are added in the order of the parts, so
+// that results do not depend on timing. What follows the loop runs once an element.
+struct LoopSplit {
+  std::string loop;
+  int ways = 2;
+  bool operator==(const LoopSplit&) const = default;
 };
 
 enum class Grid : uint8_t {
@@ -92,6 +102,9 @@ struct Product {
   // Operands that were widened from 8-bit floats are multiplied as the bytes they were. Exact
   // products, but tensor cores keep 14 bits of the running sum of 8-bit ones.
   bool bytes = false;
+  // The right operand takes the 64-row side of the instruction, the left one its narrow side: for
+  // few rows. Everything behind the product is computed transposed. All products of a phase alike.
+  bool swap = false;
   int in_flight = 1;  // groups still running when a slot of its operands is given back
   bool operator==(const Product&) const = default;
 };
@@ -113,10 +126,11 @@ struct Loop {
   bool operator==(const Loop&) const = default;
 };
 
-// Only the holder of the token issues products of this loop; it is passed on behind the last of
-// them.
+// Only the group that holds the token issues products of this loop; it is passed on behind the last
+// of them: of the loop, or of each step.
 struct Turns {
   std::string loop;
+  bool each_step = false;
   bool operator==(const Turns&) const = default;
 };
 
@@ -125,6 +139,7 @@ struct Plan {
   std::vector<Role> roles;
   Share share = Share::kRows;
   std::vector<ClusterAxis> cluster;
+  std::vector<LoopSplit> split;
   Grid grid = Grid::kCover;
   int ctas_per_sm = 1;
   Order order;

@@ -7,9 +7,7 @@
 #include <set>
 
 #include "rooftile/codegen/gpu/element_ops.h"
-#include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/codegen/gpu/place.h"
-#include "rooftile/codegen/gpu/strips.h"
 
 namespace rooftile::codegen {
 
@@ -25,6 +23,9 @@ lanes::Stmt op(Ins ins, std::vector<lanes::Val> args, int n, int bytes) {
   i.n = n;
   i.bytes = bytes;
   return lanes::instr(std::move(i));
+}
+lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
+  return lanes::for_(name, 0, count, 1, std::move(body), lanes::Unroll::kYes);
 }
 lanes::Val reg_i32(const std::string& name) { return lanes::var(Ty::kI32, name); }
 lanes::Val u32(const lanes::Val& value) { return lanes::cast(Ty::kU32, value); }
@@ -52,8 +53,9 @@ FragmentLowering::FragmentLowering(const ir::Program& program, const Placed& pla
   out_.name = std::move(name);
   // Names of the kernel's own; loops and axes of the program get others.
   for (const char* own :
-       {"warp", "lane", "rank", "first", "elected", "group", "row", "column", "block", "eight",
-        "quad", "half", "step", "deep", "reg", "chunk", "piece", "word", "zeros"})
+       {"warp",  "lane",  "rank",  "first",       "elected",    "group",     "row", "column",
+        "block", "eight", "quad",  "half",        "step",       "deep",      "reg", "chunk",
+        "piece", "word",  "zeros", "part_column", "sums_phase", "turn_phase"})
     index_.unique(own);
   for (const auto& [id, value] : placed_.values)
     if (!value.reg.empty()) index_.unique(value.reg);
@@ -77,7 +79,7 @@ void FragmentLowering::refuse(const Node& node, std::string message, std::string
 int FragmentLowering::cluster_size() const {
   int size = 1;
   for (const gpu::ClusterAxis& axis : placed_.plan.cluster) size *= axis.size;
-  return size;
+  return size * placed_.split.ways;
 }
 
 bool FragmentLowering::shared_by_cluster(const PlacedRing& ring) const {
@@ -85,6 +87,11 @@ bool FragmentLowering::shared_by_cluster(const PlacedRing& ring) const {
     for (const PlacedCopy& copy : copies)
       if (!copy.shared_axis.empty()) return true;
   return false;
+}
+
+bool FragmentLowering::shares_rings() const {
+  return std::any_of(placed_.rings.begin(), placed_.rings.end(),
+                     [&](const PlacedRing& ring) { return shared_by_cluster(ring); });
 }
 
 Result<lanes::Program> FragmentLowering::run() {
@@ -99,15 +106,13 @@ Result<lanes::Program> FragmentLowering::run() {
   if (cluster_size() > 1)
     body.push_back(lanes::decl(
         Ty::kI32, "rank", lanes::cast(Ty::kI32, lanes::special(lanes::Special::kClusterRank))));
+  // Without shared rings peers meet late: the first copies go ahead of it.
+  const bool meet_late = cluster_size() > 1 && !shares_rings();
   Body set_up, copying, computing;
   set_up_barriers(set_up);
   body.push_back(lanes::if_(lanes::equal(reg_i32("warp"), 0), std::move(set_up), {}, true));
-  if (cluster_size() > 1) {
-    body.push_back(op(Ins::kClusterArrive));
-    body.push_back(op(Ins::kClusterWait));
-  } else {
-    body.push_back(op(Ins::kSyncThreads));
-  }
+  if (cluster_size() > 1) body.push_back(op(Ins::kClusterArrive));
+  body.push_back(op(cluster_size() > 1 && !meet_late ? Ins::kClusterWait : Ins::kSyncThreads));
   // The kernel before may still run: nothing of global memory is touched before it is over, and the
   // one behind may take what this one leaves idle.
   if (placed_.plan.dependent_launch) {
@@ -117,9 +122,11 @@ Result<lanes::Program> FragmentLowering::run() {
   copying_ = true;
   index_.push_scope();
   copying_role(copying);
+  if (meet_late) copying.push_back(op(Ins::kClusterWait));
   index_.pop_scope();
   copying_ = false;
   index_.push_scope();
+  if (meet_late) computing.push_back(op(Ins::kClusterWait));
   computing_role(computing);
   index_.pop_scope();
   body.push_back(lanes::if_(reg_i32("warp") < 4, std::move(copying), std::move(computing), true));
@@ -172,6 +179,8 @@ void FragmentLowering::declare_rings() {
                              .bytes = int64_t{8} * ring.depth,
                              .align = 8,
                              .barriers = true});
+  declare_split();
+  declare_turns();
 }
 
 std::string FragmentLowering::map_for(const std::string& tensor, std::vector<int> box) {
@@ -192,16 +201,18 @@ std::string FragmentLowering::map_for(const std::string& tensor, std::vector<int
 // One thread makes the barriers; nobody uses one before the CTA, or the cluster, has met.
 void FragmentLowering::set_up_barriers(Body& out) {
   Body body;
+  const int readers = in_turns() ? 1 : placed_.groups;  // of a slot
   for (const PlacedRing& ring : placed_.rings) {
     const int sharers = shared_by_cluster(ring) ? cluster_size() : 1;
     const std::string slot = index_.unique("slot");
     body.push_back(lanes::for_(
         slot, 0, ring.depth, 1,
         {op(Ins::kBarInit, {barrier("full_" + ring.name, reg_i32(slot)), ring.arrivals()}),
-         op(Ins::kBarInit,
-            {barrier("empty_" + ring.name, reg_i32(slot)), placed_.groups * sharers})},
+         op(Ins::kBarInit, {barrier("empty_" + ring.name, reg_i32(slot)), readers * sharers})},
         lanes::Unroll::kYes));
   }
+  set_up_split(body);
+  set_up_turns(body);
   body.push_back(op(Ins::kBarInitFence));
   out.push_back(lanes::decl(Ty::kPred, "first"));
   lanes::Instr elect;
@@ -272,8 +283,13 @@ void FragmentLowering::computing_role(Body& out) {
   for (const PlacedRing& ring : placed_.rings)
     for (const char* name : {"_next", "_phase", "_at", "_free"})
       out.push_back(lanes::decl(Ty::kI32, ring.name + name, 0));
+  if (placed_.split.ways > 1) out.push_back(lanes::decl(Ty::kI32, "sums_phase", 0));
+  if (placed_.split.owners > 1)
+    out.push_back(lanes::decl(Ty::kI32, "part_column", reg_i32("rank") * placed_.split.columns));
+  declare_turn_phase(out);
   declare_registers(out);
   walk_tiles(out, placed_.computing);
+  finish_split(out);
   finish_stores(out);
 }
 
@@ -313,8 +329,11 @@ void FragmentLowering::walk_tiles(Body& out, const std::vector<Event>& list) {
     const Val count = number32("tiles", tile_count(), out);
     bind_tile(reg_i32(tile), body);
     events(list, body);
-    out.push_back(lanes::for_(tile, lanes::floor_div(cta, size), count,
-                              lanes::floor_div(grid, size), std::move(body)));
+    const Val first = lanes::floor_div(cta, size), stride = lanes::floor_div(grid, size);
+    if (in_turns() && !copying_)
+      walk_turns(first, count, stride, tile, std::move(body), out);
+    else
+      out.push_back(lanes::for_(tile, first, count, stride, std::move(body)));
   } else {
     out.push_back(lanes::decl(Ty::kI32, tile, lanes::floor_div(cta, size)));
     bind_tile(reg_i32(tile), out);
@@ -457,8 +476,18 @@ void FragmentLowering::event(const Event& e, Body& out) {
     case Event::kStore:
       return store(*node, out);
     case Event::kTakeTurn:
+      return take_turn(out);
     case Event::kPassTurn:
-      return refuse(program_.node(placed_.phase), "turns are not lowered yet");
+      return pass_turn(out);
+    case Event::kCombine:
+      return combine_parts(out);
+    case Event::kOwner: {
+      Body body;
+      index_.push_scope();
+      events(e.body, body);
+      index_.pop_scope();
+      return only_owner(std::move(body), out);
+    }
   }
 }
 
@@ -471,10 +500,11 @@ void FragmentLowering::when(const Event& e, Body& out) {
 
 void FragmentLowering::loop(const Event& e, Body& out) {
   const Node& node = program_.node(e.id);
-  const Val begin = number32(node.name + "_begin", node.begin, out);
-  const Val end = number32(node.name + "_end", node.end, out);
+  Val begin = number32(node.name + "_begin", node.begin, out);
+  Val end = number32(node.name + "_end", node.end, out);
   const Val step = lanes::cast(Ty::kI32, index_.number(node.step, out));
-  if (!copying_) init_carries(node, begin < end, out);
+  if (e.id == placed_.split.loop) take_part(step, begin, end, out);
+  if (!copying_) init_carries(node, out);
   const std::string name = index_.unique(node.name);
   loops_.push_back({&node, reg_i32(name), begin, end, step});
   Body target;
@@ -495,6 +525,7 @@ void FragmentLowering::loop(const Event& e, Body& out) {
   events(e.last, around);
   loops_.pop_back();
   if (!e.first.empty()) out.push_back(lanes::if_(begin < end, std::move(target), {}, true));
+  if (!copying_) clear_unstarted(node, begin < end, out);
 }
 
 // ---- rings
@@ -657,74 +688,6 @@ void FragmentLowering::release(const Event& e, Body& out) {
   const Val there = e.n > 0 ? frame.begin + frame.step * (e.n - 1) < frame.var
                             : frame.begin + frame.step * (-e.n - 1) < frame.end;
   out.push_back(lanes::if_(there, std::move(body), {}, true));
-}
-
-namespace {
-
-bool has_product(const ir::Program& program, const ir::Block& block) {
-  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](ValueId id) {
-    const Node& node = program.node(id);
-    return node.op == Op::kMma || has_product(program, node.block);
-  });
-}
-
-// Copies by threads need aligned data and rows.
-void need_aligned(const std::string& name, GpuNeeds& needs) {
-  if (std::find(needs.aligned.begin(), needs.aligned.end(), name) == needs.aligned.end())
-    needs.aligned.push_back(name);
-}
-
-// A tensor map needs aligned data and rows, and no extent of 0. What the copy engine stores at the
-// end of a row is whole 16-byte chunks: measured on an H200, a row of one bf16 took more than its
-// two bytes.
-void need_map(const ir::Program& program, const std::string& name, GpuNeeds& needs) {
-  const ir::TensorParam& tensor = *program.tensor(name);
-  need_aligned(name, needs);
-  for (const Expr& extent : tensor.shape)
-    if (!extent.is_const()) needs.conditions.push_back(extent >= Expr(1));
-  if (tensor.role == ir::Role::kIn) return;
-  const int64_t elements = 16 / size_bytes(tensor.dtype);
-  const Expr& row = tensor.shape.back();
-  if (!row.is_const() || row.value() % elements != 0)
-    needs.conditions.push_back(row % Expr(elements) == Expr(0));
-}
-
-}  // namespace
-
-Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
-                                                const Schedule& schedule, std::string& scheduled) {
-  GpuVariant variant;
-  std::set<std::string> mapped;
-  int count = 0;
-  for (ValueId id : program.body.nodes) {
-    const Node& phase_node = program.node(id);
-    if (phase_node.op != Op::kTiles) continue;
-    const std::string phase = name + (count == 0 ? "" : "_" + std::to_string(count));
-    ++count;
-    // Phases without a product (plans, joins of splits) are small; strips run them.
-    if (!has_product(program, phase_node.block)) {
-      Strips strips(program, phase_node, schedule.gpu, false);
-      Result<lanes::Program> lanes = strips.lower(phase);
-      if (!lanes.ok()) return lanes.diag();
-      scheduled += strips.listing();
-      variant.phases.push_back(std::move(*lanes));
-      continue;
-    }
-    Result<Placed> placed = place(program, schedule.gpu, id);
-    if (!placed.ok()) return placed.diag();
-    scheduled += placed->str(program);
-    Result<lanes::Program> lanes = FragmentLowering(program, *placed, phase).run();
-    if (!lanes.ok()) return lanes.diag();
-    for (const PlacedRing& ring : placed->rings)
-      for (const std::vector<PlacedCopy>& copies : ring.alternatives)
-        for (const PlacedCopy& copy : copies)
-          if (copy.by_threads()) need_aligned(program.node(copy.load).name, variant.needs);
-    for (const lanes::TensorMapUse& map : lanes->maps)
-      if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
-    variant.phases.push_back(std::move(*lanes));
-  }
-  variant.needs.align_bytes = 16;
-  return std::vector<GpuVariant>{std::move(variant)};
 }
 
 }  // namespace rooftile::codegen

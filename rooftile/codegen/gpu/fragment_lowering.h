@@ -68,6 +68,29 @@ class FragmentLowering {
   void advance(const std::string& slot, const std::string& phase, int depth, Body& out);
   std::string map_for(const std::string& tensor, std::vector<int> box);
   bool shared_by_cluster(const PlacedRing& ring) const;
+  bool shares_rings() const;
+  bool persistent() const;
+
+  // ---- work shared out (fragment_work.cc)
+  void declare_split();
+  void set_up_split(Body& out);
+  int image_vectors() const;
+  void take_part(const Val& step, Val& begin, Val& end, Body& out);
+  void combine_parts(Body& out);
+  void only_owner(Body body, Body& out);
+  void send_images(ValueId result, Body& out);
+  void add_images(ValueId result, Body& out);
+  void finish_split(Body& out);
+  bool in_turns() const;
+  Val slots_of_tile(size_t ring, Body& out);
+  void skip_tiles(const Val& tiles, const std::vector<Val>& slots, Body& out);
+  void walk_turns(const Val& first, const Val& count, const Val& stride, const std::string& tile,
+                  Body body, Body& out);
+  void declare_turns();
+  void set_up_turns(Body& out);
+  void declare_turn_phase(Body& out);
+  void take_turn(Body& out);
+  void pass_turn(Body& out);
 
   // ---- rows that are looked up (fragment_gather.cc)
   static Val thread_row(const PlacedCopy& copy, const Val& n);
@@ -81,7 +104,7 @@ class FragmentLowering {
 
   // ---- values (fragment_values.cc)
   void declare_registers(Body& out);
-  int columns(ValueId id) const;  // static bound of the second axis
+  int columns(ValueId id) const;  // of a thread block's fragment: static bound of the second axis
   Val element(ValueId id, const Pos& at, Body& out);
   Val load_element(const ir::Node& node, const Pos& at, Body& out);
   Val coordinate(int axis, const Pos& at) const;  // row or column inside the tile
@@ -102,11 +125,11 @@ class FragmentLowering {
   void join_lanes(ir::ReduceKind kind, DType dtype, const std::string& reg, const Val& index,
                   Body& out);
   void clear_short(ValueId id, Body& out);
-  void init_carries(const ir::Node& loop, const Val& has_steps, Body& out);
+  void init_carries(const ir::Node& loop, Body& out);
+  void clear_unstarted(const ir::Node& loop, const Val& has_steps, Body& out);
   void assign_all(ValueId from, const PlacedValue& to, ValueId shape_of, Body& out);
   void yield(const ir::Node& loop, Body& out);
   bool is_fast(const ir::Node& node) const;
-  bool starts_from_zero_product(const ir::Node& loop, size_t carry) const;
   Val inside(const ir::Node& node, const Pos& at, Body& out);  // absent: always
 
   // ---- products (fragment_products.cc)
@@ -124,6 +147,8 @@ class FragmentLowering {
   void store_rows(const ir::Node& node, Body& out);
   void store_scalar(const ir::Node& node, Body& out);
   void store_staged(const ir::Node& node, Body& out);
+  void stage_halves(const ir::Node& node, const Val& buffer, Body& out);
+  void stage_words(const ir::Node& node, const Val& buffer, Body& out);
   Val packed_pair(ValueId id, DType dtype, const Pos& at, Body& out);
   void finish_stores(Body& out);
   lanes::GlobalRef region(const ir::Node& node, const Val& row, const Val& column, Body& out);
@@ -144,6 +169,7 @@ class FragmentLowering {
   enum class Columns : uint8_t { kAsk, kWhole, kShort };
   Columns columns_here_ = Columns::kAsk;  // of a tile that may be short: what is known of it here
   bool copying_ = false;                  // which role is being written
+  bool behind_split_ = false;             // columns are those of this CTA's part
   std::vector<ValueId> running_;          // products started and not known to be over, oldest first
   struct LoopFrame {
     const ir::Node* node;
@@ -159,6 +185,8 @@ class FragmentLowering {
 
 // Small builders for instructions, shared by the parts.
 lanes::Stmt op(lanes::Ins ins, std::vector<lanes::Val> args = {}, int n = 0, int bytes = 0);
+// for (name in 0..count), unrolled.
+lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body);
 lanes::Val reg_i32(const std::string& name);
 lanes::Val u32(const lanes::Val& value);
 lanes::Cache cache_of(gpu::L2 l2);

@@ -93,19 +93,18 @@ Val FragmentLowering::descriptor(const Node& product, int side, const Val& k, co
   const bool along_k = side == 0 ? !transposed : transposed;
   const int steps_per_chunk = 128 / 32;
   const int k_elements = 32 / copy.element_bytes;
+  const Val first_block = placed_.plan.share == gpu::Share::kRows && placed_.groups > 1
+                              ? reg_i32("group") * placed_.row_blocks + mb
+                              : mb;
   Val offset;
   if (along_k) {
     offset = lanes::floor_div(k, steps_per_chunk) * copy.chunk_bytes() +
              lanes::floor_mod(k, steps_per_chunk) * 32;
-    if (side == 0) {
-      const Val first_row = placed_.plan.share == gpu::Share::kRows && placed_.groups > 1
-                                ? reg_i32("group") * (64 * placed_.row_blocks) + mb * 64
-                                : mb * 64;
-      offset = offset + first_row * 128;
-    }
+    if (side == 0) offset = offset + first_block * (64 * 128);
   } else {
+    // A chunk is as many columns as 128 bytes hold: of the left operand, one block of 64 rows.
     offset = k * (k_elements * 128);
-    if (side == 0) refuse(product, "a left operand that is transposed in memory is not lowered");
+    if (side == 0) offset = offset + first_block * copy.chunk_bytes();
   }
   const Val base = lanes::shared("ring_" + ring->name) +
                    u32(reg_i32(ring->name + "_at")) * ring->slot_bytes +
@@ -122,7 +121,7 @@ Val FragmentLowering::keep_sum(const Node& product, const Val& k) {
   if (product.operands.size() == 2) return lanes::select(0 < k, one, zero);
   const Node& sum = program_.node(product.operands[2]);
   if (sum.op == Op::kCarried && !loops_.empty() &&
-      starts_from_zero_product(*loops_.back().node, static_cast<size_t>(sum.axis)))
+      starts_from_zero_product(program_, *loops_.back().node, static_cast<size_t>(sum.axis)))
     return lanes::select(loops_.back().begin < loops_.back().var || 0 < k, one, zero);
   return one;
 }

@@ -121,19 +121,71 @@ void FragmentLowering::store_scalar(const Node& node, Body& out) {
   out.push_back(lanes::instr(std::move(store)));
 }
 
-// Registers -> swizzled chunk of 64 rows x 64 columns -> copy engine, which clips at the tensor's
+// 16-bit elements of a chunk, 8 x 8 matrices at a time. Lane l names row l % 16 of its warp's 16
+// and 16-byte column 2 w + l / 16 of the chunk.
+void FragmentLowering::stage_halves(const Node& node, const Val& buffer, Body& out) {
+  const DType dtype = program_.tensor(node.name)->dtype;
+  const Val lane = reg_i32("lane"), w = reg_i32("piece");
+  const Val row = lanes::floor_mod(reg_i32("warp"), 4) * 16 + lanes::floor_mod(lane, 16);
+  const Val column16 = w * 2 + lanes::floor_div(lane, 16);
+  const Val swizzled = lanes::fn(lanes::Fn::kXor, {column16, lanes::floor_mod(row, 8)});
+  Body words;
+  lanes::Instr matrix;
+  matrix.ins = Ins::kStMatrix;
+  matrix.n = 4;
+  matrix.args = {buffer + u32(row * 128 + swizzled * 16)};
+  words.push_back(lanes::decl_array(Ty::kU32, "word", 4));
+  for (int r = 0; r < 4; ++r) {
+    const Pos at{reg_i32("block"), reg_i32("chunk") * 8 + w * 2 + r / 2, (r % 2) * 2, {}};
+    words.push_back(lanes::assign("word", r, packed_pair(node.operands[0], dtype, at, words)));
+  }
+  matrix.regs = {{"word", 0, 4}};
+  words.push_back(lanes::instr(std::move(matrix)));
+  out.push_back(lanes::for_("piece", 0, 4, 1, std::move(words), Unroll::kYes));
+}
+
+// 32-bit elements, two neighbours at a time: the 32 lanes of a store meet each bank twice, which is
+// the least for 8 bytes a lane.
+void FragmentLowering::stage_words(const Node& node, const Val& buffer, Body& out) {
+  const Ty type = register_type(program_.tensor(node.name)->dtype);
+  const Val half = reg_i32("half"), w = reg_i32("piece");
+  const Val row =
+      lanes::floor_mod(reg_i32("warp"), 4) * 16 + lanes::floor_div(reg_i32("lane"), 4) + half * 8;
+  const Val pair = lanes::floor_mod(reg_i32("lane"), 4);
+  const Val column16 = w * 2 + lanes::floor_div(pair, 2);
+  const Val swizzled = lanes::fn(lanes::Fn::kXor, {column16, lanes::floor_mod(row, 8)});
+  Body words = {lanes::decl_array(type, "word", 2)};
+  for (int e = 0; e < 2; ++e) {
+    const Pos at{reg_i32("block"), reg_i32("chunk") * 4 + w, half * 2 + e, {}};
+    words.push_back(lanes::assign("word", e, element(node.operands[0], at, words)));
+  }
+  lanes::Instr store;
+  store.ins = Ins::kStShared;
+  store.bytes = 8;
+  store.regs = {{"word", 0, 2}};
+  store.args = {buffer + u32(row * 128 + swizzled * 16 + lanes::floor_mod(pair, 2) * 8)};
+  words.push_back(lanes::instr(std::move(store)));
+  out.push_back(lanes::for_("piece", 0, 4, 1,
+                            {lanes::for_("half", 0, 2, 1, std::move(words), Unroll::kYes)},
+                            Unroll::kYes));
+}
+
+// Registers -> swizzled chunk of 64 rows x 128 bytes -> copy engine, which clips at the tensor's
 // edge and drains while the group goes on. A chunk is overwritten once its reads are over.
 void FragmentLowering::store_staged(const Node& node, Body& out) {
   const ValueId id = node.operands[0];
-  const Node& value = program_.node(id);
   const ir::TensorParam& tensor = *program_.tensor(node.name);
   const gpu::Copy& how = placed_.plan.copy.at(node.name);
-  if (size_bytes(tensor.dtype) != 2)
-    return refuse(node, "staged stores take 16-bit types", std::string(name(tensor.dtype)));
-  if (how.staging_columns != 64 || columns(id) % 64 != 0)
-    return refuse(node, "staged stores go in chunks of 64 columns",
-                  std::to_string(columns(id)) + " columns",
-                  "staging_columns = 64, a multiple of it");
+  const int bytes = size_bytes(tensor.dtype);
+  if (bytes != 2 && bytes != 4)
+    return refuse(node, "staged stores take 16-bit and 32-bit types",
+                  std::string(name(tensor.dtype)));
+  const int wide = 128 / bytes;  // columns of a chunk
+  if (how.staging_columns != wide || columns(id) % wide != 0)
+    return refuse(node, "staged stores go in chunks of 128 bytes a row",
+                  std::to_string(columns(id)) + " columns in chunks of " +
+                      std::to_string(how.staging_columns),
+                  "staging_columns = " + std::to_string(wide) + ", and a multiple of it");
   std::vector<int> box;
   for (size_t d = node.region.size(); d-- > 0;) {
     const ir::DimIndex& dim = node.region[d];
@@ -146,7 +198,9 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
         return refuse(node, "a staged store is clipped where its tensor ends, nowhere else",
                       dim.extent.str(), "min(block, " + end.str() + ")");
     }
-    box.push_back(dim.tile_axis < 0 ? 1 : 64);
+    if (dim.tile_axis >= 0 && (dim.tile_axis == 1) != (d + 1 == node.region.size()))
+      return refuse(node, "columns of a staged store lie along the tensor's last dimension");
+    box.push_back(dim.tile_axis < 0 ? 1 : dim.tile_axis == 1 ? wide : 64);
   }
   const std::string map = map_for(node.name, box);
   const std::string stage = "stage_" + node.name;
@@ -161,8 +215,7 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
   const std::string chunk_reg = "chunk_" + node.name;
   const Val leader =
       lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && lanes::equal(reg_i32("lane"), 0);
-  const Val lane = reg_i32("lane"), mb = reg_i32("block"), c = reg_i32("chunk"),
-            w = reg_i32("piece");
+  const Val mb = reg_i32("block"), c = reg_i32("chunk");
   const Val buffer = lanes::shared(stage) +
                      u32(reg_i32("group")) * (how.staging_buffers * kChunkBytes) +
                      (how.staging_buffers > 1 ? u32(reg_i32(chunk_reg)) * kChunkBytes
@@ -173,23 +226,10 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
   Body body;
   body.push_back(lanes::if_(leader, {op(Ins::kBulkWaitRead, {}, how.staging_buffers - 1)}));
   body.push_back(meet());
-  // Lane l names row l % 16 of its warp's 16 and 16-byte column 2 w + l / 16 of the chunk.
-  const Val row = lanes::floor_mod(reg_i32("warp"), 4) * 16 + lanes::floor_mod(lane, 16);
-  const Val column16 = w * 2 + lanes::floor_div(lane, 16);
-  const Val swizzled = lanes::fn(lanes::Fn::kXor, {column16, lanes::floor_mod(row, 8)});
-  Body words;
-  lanes::Instr matrix;
-  matrix.ins = Ins::kStMatrix;
-  matrix.n = 4;
-  matrix.args = {buffer + u32(row * 128 + swizzled * 16)};
-  words.push_back(lanes::decl_array(Ty::kU32, "word", 4));
-  for (int r = 0; r < 4; ++r) {
-    const Pos at{mb, c * 8 + w * 2 + r / 2, (r % 2) * 2, {}};
-    words.push_back(lanes::assign("word", r, packed_pair(id, tensor.dtype, at, words)));
-  }
-  matrix.regs = {{"word", 0, 4}};
-  words.push_back(lanes::instr(std::move(matrix)));
-  body.push_back(lanes::for_("piece", 0, 4, 1, std::move(words), Unroll::kYes));
+  if (bytes == 2)
+    stage_halves(node, buffer, body);
+  else
+    stage_words(node, buffer, body);
   body.push_back(op(Ins::kProxyFence));
   body.push_back(meet());
   lanes::Instr copy;
@@ -208,17 +248,19 @@ void FragmentLowering::store_staged(const Node& node, Body& out) {
     const ir::DimIndex& dim = node.region[d];
     Val at = lanes::cast(Ty::kI32, index_.number(dim.begin, leave));
     if (dim.tile_axis == 0) at = at + first_row;
-    if (dim.tile_axis == 1) at = at + c * 64;
+    if (dim.tile_axis == 1) at = at + c * wide;
+    if (dim.tile_axis == 1 && behind_split_ && placed_.split.owners > 1)
+      at = at + reg_i32("part_column");
     copy.args.push_back(at);
   }
   leave.push_back(lanes::instr(std::move(copy)));
   leave.push_back(op(Ins::kBulkCommit));
   body.push_back(lanes::if_(leader, std::move(leave)));
   if (how.staging_buffers > 1) advance(chunk_reg, "", how.staging_buffers, body);
-  (void)value;
-  out.push_back(lanes::for_(
-      "block", 0, placed_.row_blocks, 1,
-      {lanes::for_("chunk", 0, columns(id) / 64, 1, std::move(body), Unroll::kYes)}, Unroll::kYes));
+  out.push_back(
+      lanes::for_("block", 0, placed_.row_blocks, 1,
+                  {lanes::for_("chunk", 0, columns(id) / wide, 1, std::move(body), Unroll::kYes)},
+                  Unroll::kYes));
 }
 
 // Shared memory must outlive the copy engine's reads of it.

@@ -14,24 +14,19 @@ namespace rooftile::codegen {
 
 using ir::Node;
 using ir::Op;
-using lanes::Fn;
 using lanes::Ins;
 using lanes::Ty;
-using lanes::Unroll;
 using lanes::Val;
 
 namespace {
 
 Val halves(const Val& q) { return lanes::floor_div(q, 2); }
 
-lanes::Stmt loop_over(const std::string& name, int count, lanes::Body body) {
-  return lanes::for_(name, 0, count, 1, std::move(body), Unroll::kYes);
-}
-
 }  // namespace
 
 int FragmentLowering::columns(ValueId id) const {
-  return static_cast<int>(static_bound(program_.node(id).shape[1]).value_or(0));
+  const auto wide = static_cast<int>(static_bound(program_.node(id).shape[1]).value_or(0));
+  return wide / placed_.values.at(id).parts;
 }
 
 bool FragmentLowering::is_fast(const Node& node) const {
@@ -69,7 +64,10 @@ void FragmentLowering::declare_registers(Body& out) {
 
 // Row or column of an element inside its tile.
 Val FragmentLowering::coordinate(int axis, const Pos& at) const {
-  if (axis == 1) return reg_i32("column") + at.j * 8 + lanes::floor_mod(at.q, 2);
+  if (axis == 1) {
+    const Val column = reg_i32("column") + at.j * 8 + lanes::floor_mod(at.q, 2);
+    return behind_split_ && placed_.split.owners > 1 ? reg_i32("part_column") + column : column;
+  }
   const Val half = at.q.present() ? halves(at.q) : at.half;
   return reg_i32("row") + at.mb * 64 + half * 8;
 }
@@ -353,7 +351,7 @@ void FragmentLowering::clear_short(ValueId id, Body& out) {
     for (lanes::Stmt& statement : clear) out.push_back(std::move(statement));
     return;
   }
-  out.push_back(lanes::if_(extent < columns(id), std::move(clear), {}, true));
+  out.push_back(lanes::if_(extent < columns(id) * value.parts, std::move(clear), {}, true));
 }
 
 // ---- reductions along rows
@@ -466,17 +464,7 @@ void FragmentLowering::join_lanes(ir::ReduceKind kind, DType dtype, const std::s
 // ---- carried values
 // --------------------------------------------------------------------------------
 
-// A sum that a product starts afresh (scale-d = 0) needs no clearing, unless the loop has no step.
-bool FragmentLowering::starts_from_zero_product(const Node& loop, size_t carry) const {
-  const Node& init = program_.node(loop.operands[carry]);
-  const Node& next = program_.node(loop.block.yields[carry]);
-  if (init.op != Op::kFill || init.number != 0 || next.op != Op::kMma) return false;
-  if (next.operands.size() != 3) return false;
-  const Node& sum = program_.node(next.operands[2]);
-  return sum.op == Op::kCarried && sum.operands[0] == loop.id;
-}
-
-void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body& out) {
+void FragmentLowering::init_carries(const Node& loop, Body& out) {
   for (size_t i = 0; i < loop.operands.size(); ++i) {
     ValueId carried = -1;
     for (ValueId id : loop.block.nodes) {
@@ -487,14 +475,21 @@ void FragmentLowering::init_carries(const Node& loop, const Val& has_steps, Body
     const PlacedValue& to = placed_.values.at(carried);
     const PlacedValue& from = placed_.values.at(loop.operands[i]);
     if (from.reg == to.reg && !to.reg.empty()) continue;
-    if (starts_from_zero_product(loop, i)) {
-      Body clear;
-      assign_all(loop.operands[i], to, carried, clear);
-      out.push_back(lanes::if_(!has_steps, std::move(clear), {}, true));
-      continue;
-    }
-    assign_all(loop.operands[i], to, carried, out);
+    if (!starts_from_zero_product(program_, loop, i))
+      assign_all(loop.operands[i], to, carried, out);
   }
+}
+
+// Sums that the first product of a loop overwrites, where the loop had no step. Behind the loop:
+// ahead of it ptxas would clear them always, and wait for every product before the next.
+void FragmentLowering::clear_unstarted(const Node& loop, const Val& has_steps, Body& out) {
+  Body clear;
+  for (size_t i = 0; i < loop.operands.size(); ++i)
+    if (starts_from_zero_product(program_, loop, i)) {
+      const ValueId sum = program_.node(loop.block.yields[i]).operands[2];
+      assign_all(loop.operands[i], placed_.values.at(sum), sum, clear);
+    }
+  if (!clear.empty()) out.push_back(lanes::if_(!has_steps, std::move(clear), {}, true));
 }
 
 void FragmentLowering::yield(const Node& loop, Body& out) {

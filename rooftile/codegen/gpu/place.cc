@@ -68,16 +68,28 @@ bool is_transposed(const ir::Program& program, ValueId operand) {
   return transposed;
 }
 
+bool starts_from_zero_product(const ir::Program& program, const Node& loop, size_t carry) {
+  const Node& init = program.node(loop.operands[carry]);
+  const Node& next = program.node(loop.block.yields[carry]);
+  if (init.op != Op::kFill || init.number != 0 || next.op != Op::kMma) return false;
+  if (next.operands.size() != 3) return false;
+  const Node& sum = program.node(next.operands[2]);
+  return sum.op == Op::kCarried && sum.operands[0] == loop.id;
+}
+
 Result<Placed> Placer::run() {
   find_users(program_.node(placed_.phase).block, placed_.phase);
   RT_RETURN_IF_ERROR(place_roles());
   for (const gpu::Ring& ring : plan_.rings) RT_RETURN_IF_ERROR(place_ring(ring));
   RT_RETURN_IF_ERROR(place_rows());
+  for (const gpu::LoopSplit& split : plan_.split) RT_RETURN_IF_ERROR(place_split(split));
   const ir::Block& body = program_.node(placed_.phase).block;
   RT_RETURN_IF_ERROR(place_values(body));
   RT_RETURN_IF_ERROR(check_partials());
   RT_RETURN_IF_ERROR(copy_events(body, placed_.copying));
   RT_RETURN_IF_ERROR(compute_events(body, placed_.computing));
+  keep_to_owner(placed_.computing);
+  RT_RETURN_IF_ERROR(check_turns());
   return std::move(placed_);
 }
 

@@ -24,6 +24,9 @@ bool is_transposed(const ir::Program& program, ValueId operand);
 // A cast of 8-bit floats to a 16-bit type, which changes no value.
 bool widens_bytes(const ir::Program& program, const ir::Node& node);
 
+// A carried sum that a product starts afresh: the first product of the loop overwrites it.
+bool starts_from_zero_product(const ir::Program& program, const ir::Node& loop, size_t carry);
+
 enum class TileClass : uint8_t { kScalar, kRow, kColumn, kMatrix, kOther };
 TileClass tile_class(const ir::Node& node);
 

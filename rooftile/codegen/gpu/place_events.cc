@@ -177,6 +177,7 @@ Status Placer::compute_events(const ir::Block& block, std::vector<Event>& out) {
       case Op::kLoop:
         sequence.finish_all();
         RT_RETURN_IF_ERROR(loop_events(node, out));
+        if (id == placed_.split.loop) out.push_back({.kind = Event::kCombine, .id = id});
         break;
       case Op::kWhen: {
         sequence.finish_all();
@@ -230,7 +231,29 @@ Status Placer::loop_events(const Node& loop, std::vector<Event>& out) {
   } else {
     RT_RETURN_IF_ERROR(plain_loop(loop, event));
   }
+  const gpu::Turns* turns = turns_of(loop);
+  if (turns == nullptr) {
+    out.push_back(std::move(event));
+    return {};
+  }
+  const Event take{.kind = Event::kTakeTurn}, pass{.kind = Event::kPassTurn};
+  if (turns->each_step) {
+    for (std::vector<Event>* step : {&event.first, &event.body, &event.last}) {
+      const auto issues = [](const Event& e) { return e.kind == Event::kIssue; };
+      const auto last = std::find_if(step->rbegin(), step->rend(), issues);
+      if (last == step->rend()) continue;
+      step->insert(last.base(), pass);
+      step->insert(std::find_if(step->begin(), step->end(), issues), take);
+    }
+    out.push_back(std::move(event));
+    return {};
+  }
+  // The products of the last steps may still run when the next group starts its own.
+  out.push_back(take);
+  const bool waits_behind = only_sums && !products.empty() && event.first.empty();
+  if (waits_behind) event.last.insert(event.last.begin(), pass);
   out.push_back(std::move(event));
+  if (!waits_behind) out.push_back(pass);
   return {};
 }
 

@@ -73,6 +73,7 @@ Status Placer::place_values(const ir::Block& block) {
     if (node.op == Op::kTiles) return refuse(node, "parallel spaces do not nest");
     if (node.has_value()) RT_RETURN_IF_ERROR(place_value(node));
     RT_RETURN_IF_ERROR(place_values(node.block));
+    behind_split_ |= id == placed_.split.loop;
   }
   return {};
 }
@@ -105,6 +106,7 @@ bool Placer::only_indexes(ValueId id) const {
 
 Status Placer::place_value(const Node& node) {
   PlacedValue& value = placed_.values[node.id];
+  if (behind_split_) value.parts = placed_.split.owners;
   const TileClass shape = tile_class(node);
   if (only_indexes(node.id)) return {};  // evaluated by who copies
   if (shape == TileClass::kOther)
@@ -123,6 +125,8 @@ Status Placer::place_value(const Node& node) {
                    : shape == TileClass::kRow  ? Home::kRow
                                                : Home::kScalar;
       value.reg = carries_.at({node.operands[0], node.axis});
+      if (node.op == Op::kResult && node.operands[0] == placed_.split.loop)
+        value.reg = fresh("joined");
       return shape == TileClass::kColumn ? refuse(node, "a loop cannot carry a row of columns")
                                          : Status();
     case Op::kLoad:
@@ -168,8 +172,9 @@ bool Placer::is_widened_operand(const Node& node) const {
   });
 }
 bool Placer::is_widened_operand_of(ValueId transpose) const {
-  const std::vector<ValueId>& users = users_.at(transpose);
-  return std::all_of(users.begin(), users.end(),
+  const auto users = users_.find(transpose);
+  if (users == users_.end()) return true;  // swapping the product has taken its place
+  return std::all_of(users->second.begin(), users->second.end(),
                      [&](ValueId user) { return takes_bytes(program_.node(user)); });
 }
 bool Placer::takes_bytes(const Node& node) const {
@@ -191,6 +196,9 @@ Status Placer::place_map(const Node& node, TileClass shape, PlacedValue& value) 
   }
   if (shape == TileClass::kMatrix) {
     if (users_[node.id].size() > 1 && total_weight(node.id) >= 8) {
+      if (placed_.split.owners > 1 && !behind_split_)
+        return refuse(node, "a value before a split loop has other columns than those behind it",
+                      "kept in registers", "computed behind the loop");
       value.home = Home::kFragment;
       value.reg = fresh(node.label.empty() ? "kept" : "v_" + node.label);
     }

@@ -57,6 +57,11 @@ class Printer {
   std::string run() {
     out_ += "plan " + placed_.plan.str() + "\n";
     for (const PlacedRing& ring : placed_.rings) print(ring);
+    if (const PlacedSplit& split = placed_.split; split.ways > 1)
+      out_ += "loop " + name_of(program_, split.loop) + " split over " +
+              std::to_string(split.ways) + " CTAs of a cluster; " + std::to_string(split.owners) +
+              (split.owners > 1 ? " own " : " owns ") + std::to_string(split.columns) +
+              " columns of sums\n";
     for (const auto& [id, value] : placed_.values) print(id, value);
     out_ += "copying role {\n";
     print(placed_.copying, 1);
@@ -99,9 +104,9 @@ class Printer {
   }
 
   void print(const Event& event, int depth) {
-    static constexpr const char* kNames[] = {"loop",  "when",  "fill",      "acquire",  "release",
-                                             "issue", "wait",  "compute",   "rescale",  "join",
-                                             "yield", "store", "take turn", "pass turn"};
+    static constexpr const char* kNames[] = {
+        "loop",    "when", "fill",  "acquire", "release",   "issue",     "wait",    "compute",
+        "rescale", "join", "yield", "store",   "take turn", "pass turn", "combine", "owner"};
     const std::string indent(static_cast<size_t>(2 * depth), ' ');
     out_ += indent + kNames[event.kind];
     if (event.ring >= 0) out_ += " " + placed_.rings[static_cast<size_t>(event.ring)].name;

@@ -79,24 +79,36 @@ struct PlacedValue {
   Home home = Home::kInline;
   std::string reg;  // register array; several values may share one (an accumulator and its sum)
   bool partial = false;  // kRow: sums of the lane's own columns, not yet joined over the four lanes
+  int parts = 1;  // each CTA of a cluster holds this share of the columns: behind a split loop
+};
+
+// A loop of sums whose steps the CTAs of a cluster share. Behind it each of the `owners` has a part
+// of the columns, with whole sums; one owner: rank 0 has them all, and the others are done.
+struct PlacedSplit {
+  ValueId loop = -1;
+  int ways = 1, owners = 1;
+  int columns = 0;  // of an owner's part
+  std::vector<ValueId> results;
 };
 
 struct Event {
   enum Kind : uint8_t {
-    kLoop,     // body once a step of loop `id`
-    kWhen,     // body if the condition of `id` holds
-    kFill,     // copying role: one slot of `ring`, alternative `n`
-    kAcquire,  // computing role: the slot of `ring` has arrived; `id` is a load it holds
-    kRelease,  // the oldest slot held of `ring` goes back
-    kIssue,    // product `id` starts
-    kWait,     // at most `n` products still run
-    kCompute,  // value `id` into its registers
-    kRescale,  // accumulator of product `id`: its element-wise operand, in place
-    kJoin,     // partial sums of `id` are added up over the lanes
-    kYield,    // carried values of loop `id` take their next values
-    kStore,    // node `id`
-    kTakeTurn,
-    kPassTurn,
+    kLoop,      // body once a step of loop `id`
+    kWhen,      // body if the condition of `id` holds
+    kFill,      // copying role: one slot of `ring`, alternative `n`
+    kAcquire,   // computing role: the slot of `ring` has arrived; `id` is a load it holds
+    kRelease,   // the oldest slot held of `ring` goes back
+    kIssue,     // product `id` starts
+    kWait,      // at most `n` products still run
+    kCompute,   // value `id` into its registers
+    kRescale,   // accumulator of product `id`: its element-wise operand, in place
+    kJoin,      // partial sums of `id` are added up over the lanes
+    kYield,     // carried values of loop `id` take their next values
+    kStore,     // node `id`
+    kTakeTurn,  // the token that lets a group issue products arrives ...
+    kPassTurn,  // ... and goes to the next group
+    kCombine,   // partial sums of the split loop `id` go to their owners and are added there
+    kOwner,     // body in the CTA that owns the sums of the split loop
   } kind = kCompute;
   int ring = -1;
   ValueId id = -1;
@@ -113,6 +125,7 @@ struct Placed {
   int tile_rows = 0;  // rows of a tile; each group has rows / groups of them, or all in turns
   int groups = 1;
   int row_blocks = 1;  // 64-row blocks of one group
+  PlacedSplit split;
   std::vector<PlacedRing> rings;
   std::map<ValueId, PlacedValue> values;
   std::vector<Event> copying, computing;

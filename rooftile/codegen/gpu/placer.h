@@ -3,6 +3,7 @@
 //   place.cc           queries, roles, rows of a tile, who uses what
 //   place_copies.cc    copies and rings, each checked against what the copy engine can do
 //   place_lookups.cc   rows that are looked up: what can be evaluated, which runs are boxes
+//   place_work.cc      loops split over a cluster, groups that take turns
 //   place_values.cc    homes of values, products
 //   place_partials.cc  sums that stay one a lane
 //   place_events.cc    the event trees of the two roles
@@ -56,6 +57,14 @@ class Placer {
   Status check_index(ValueId id) const;
   Status find_runs(const Node& load, PlacedCopy& copy) const;
 
+  // ---- how a tile's work is divided (place_work.cc)
+  Status place_split(const gpu::LoopSplit& split);
+  Status check_split_loop(const Node& loop) const;
+  int owners(const Node& loop, const gpu::LoopSplit& split, int columns) const;
+  void keep_to_owner(std::vector<Event>& events) const;
+  Status check_turns() const;
+  const gpu::Turns* turns_of(const Node& loop) const;
+
   // ---- homes (place_values.cc)
   bool only_indexes(ValueId id) const;
   int total_weight(ValueId id);
@@ -105,6 +114,7 @@ class Placer {
   std::map<std::string, ValueId> labels_;
   std::map<std::pair<ValueId, int>, std::string> carries_;
   std::map<std::string, int> names_;
+  bool behind_split_ = false;  // values being placed come after the split loop
 };
 
 }  // namespace rooftile::codegen

@@ -12,6 +12,7 @@ namespace rooftile::ops {
 
 struct Sm90Gemm {
   int64_t rows = 0, columns = 0;  // of the result, per batch
+  int64_t depth = 0;              // of the sums
   int64_t batches = 1;
   DType operand = DType::kBf16, result = DType::kBf16;
   bool b_is_kn = false;  // b lies [K, N], not [N, K]

@@ -45,6 +45,7 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("I"), 2);
   std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
                                                              .columns = dims.at("I"),
+                                                             .depth = dims.at("K"),
                                                              .operand = config.dtype("x"),
                                                              .result = config.dtype("out"),
                                                              .left = "x",
@@ -169,7 +170,8 @@ OpDef gated_mlp() {
       .kernel({.name = "small_m",
                .build = gated_mlp_tiles,
                .schedule = small_m,
-               .applies = [](const Config&, const Env& dims) { return is_small_m(dims); }})
+               .applies = [](const Config&, const Env& dims,
+                             const TargetInfo&) { return is_small_m(dims); }})
       .kernel({.name = "large_m", .build = gated_mlp_tiles, .schedule = large_m})
       .cost(gated_mlp_cost)
       .tolerance(gated_mlp_tolerance)

@@ -31,6 +31,7 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
   Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
   std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
                                                              .columns = dims.at("N"),
+                                                             .depth = dims.at("K"),
                                                              .batches = dims.at("B"),
                                                              .operand = config.dtype("a"),
                                                              .result = config.dtype("d"),

@@ -50,6 +50,7 @@ Schedule gemm_fp8_schedule(const Config& config, const Env& dims, const TargetIn
   if (target.gpu) {
     Schedule s = *sm90_gemm_schedule({.rows = dims.at("M"),
                                       .columns = dims.at("N"),
+                                      .depth = dims.at("K"),
                                       .operand = config.dtype("a"),
                                       .result = config.dtype("d")},
                                      target);
