@@ -13,7 +13,7 @@ mode=(--dry-run -Werror)
 [ "${1:-}" != --fix ] || mode=(-i)
 dirs=()
 for dir in rooftile tests examples; do [ ! -d $dir ] || dirs+=($dir); done
-{ find "${dirs[@]}" -name '*.h' -print0 -o -name '*.cc' -print0 |
+{ find "${dirs[@]}" -name '*.h' -print0 -o -name '*.cc' -print0 -o -name '*.cu' -print0 |
   xargs -0 -n 16 -P "$(nproc)" $tool "${mode[@]}" 2>&1 | grep -E ': (error|warning):' || true; } |
   cut -d: -f1 | sort | uniq -c |
   awk '{ print $2 ": " $1 " places; run ./dev fmt"; bad = 1 } END { exit bad }'

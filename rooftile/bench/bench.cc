@@ -76,7 +76,7 @@ class CaseBench {
     if (!call) return call.status();
     call_ = std::move(*call);
     describe_machine();
-    if (options_.route == "tile") {
+    if (options_.route != "library") {
       RT_RETURN_IF_ERROR(compile_kernel());
       if (options_.check) RT_RETURN_IF_ERROR(check_kernel());
       if (!line_.pass) return line_;
@@ -103,9 +103,9 @@ class CaseBench {
   }
 
   Status compile_kernel() {
-    auto kernel = choose_kernel(op_, call_, options_.kernel);
-    if (!kernel) return kernel.status();
-    kernel_ = *kernel;
+    auto kernels = choose_kernels(op_, call_, host_target(), options_);
+    if (!kernels) return kernels.status();
+    kernel_ = kernels->front();
     auto source = generate_for(op_, *kernel_, call_, host_target(), options_);
     if (!source) return source.status();
     auto compiled = compile(std::move(*source));
@@ -169,7 +169,11 @@ class CaseBench {
     std::vector<PeerTime> named;
     for (const auto& peer : peers)
       named.push_back({.name = peer->name(), .prepacked = peer->prepacked(), .us = {}, .ratio = 0});
-    record(race(contestants, timing), named, compiled_ == nullptr, line_);
+    const Race result = race(contestants, timing);
+    if (compiled_)
+      record(result, 0, named, line_);
+    else
+      record_library(result, named, line_);
     line_.residency = work.residency;
     return {};
   }
@@ -201,29 +205,32 @@ class CaseBench {
 
 }  // namespace
 
-Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options) {
+Result<std::vector<BenchLine>> bench_case(const OpDef& op, const Case& test_case,
+                                          const BenchOptions& options) {
   if (options.device == "cuda") return device_bench_case(op, test_case, options);
-  return CaseBench(op, test_case, options).run();
+  auto line = CaseBench(op, test_case, options).run();
+  if (!line) return line.status();
+  return std::vector{std::move(*line)};
 }
 
 std::vector<KernelSource> bench_sources(const std::vector<std::pair<const OpDef*, Case>>& cases,
                                         const BenchOptions& options, std::vector<Diag>& refused) {
   std::vector<KernelSource> sources;
   const TargetInfo& target = options.device == "cuda" ? sm90_target() : host_target();
-  const auto source_of = [&](const OpDef& op, const Case& test_case) -> Result<KernelSource> {
+  const auto add = [&](const OpDef& op, const Case& test_case) -> Status {
     auto call = check::resolve_case(op, check::for_target(op, test_case, target));
     if (!call) return call.status();
-    auto kernel = choose_kernel(op, *call, options.kernel);
-    if (!kernel) return kernel.status();
-    return generate_for(op, **kernel, *call, target, options);
-  };
-  for (const auto& [op, test_case] : cases) {
-    auto source = source_of(*op, test_case);
-    if (source)
+    auto kernels = choose_kernels(op, *call, target, options);
+    if (!kernels) return kernels.status();
+    for (const KernelDef* kernel : *kernels) {
+      auto source = generate_for(op, *kernel, *call, target, options);
+      if (!source) return source.status();
       sources.push_back(std::move(*source));
-    else
-      refused.push_back(source.diag());
-  }
+    }
+    return {};
+  };
+  for (const auto& [op, test_case] : cases)
+    if (const Status added = add(*op, test_case); !added.ok()) refused.push_back(added.diag());
   return sources;
 }
 
@@ -231,6 +238,12 @@ void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
                    const BenchOptions& options) {
   std::vector<Diag> refused;  // bench_case says so again
   check::compile_all(bench_sources(cases, options, refused));
+}
+
+bool has_raw_kernel(const OpDef& op, const Case& test_case) {
+  const TargetInfo& gpu = sm90_target();
+  auto call = check::resolve_case(op, check::for_target(op, test_case, gpu));
+  return call && !op.candidates(call->config, call->dims, gpu, Route::kRaw).empty();
 }
 
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set) {

@@ -22,9 +22,11 @@
 namespace rooftile::bench {
 
 struct BenchOptions {
-  std::string device = "cpu";        // "cpu", or "cuda": the first GPU
-  std::string route = "tile";        // "tile", or "library": the peer alone, against the roofline
-  std::string kernel;                // "" : the first that applies
+  std::string device = "cpu";  // "cpu", or "cuda": the first GPU
+  // auto: what a call takes; tile, raw: the first choice of that route; all: tile and raw in one
+  // race; library: the peer alone, against the roofline.
+  std::string route = "auto";
+  std::string kernel;                // "" : the first choice of the route
   std::optional<Schedule> schedule;  // instead of the kernel's own
   bool check = true;
   bool peers = true;
@@ -83,9 +85,10 @@ struct BenchLine {
   std::string json_line() const;
 };
 
-// RT-M003 for a case that does not fit the operator; a kernel that is wrong gives a line with pass
-// = false, untimed.
-Result<BenchLine> bench_case(const OpDef& op, const Case& test_case, const BenchOptions& options);
+// A line a kernel of ours, all timed in one race. RT-M003 for a case that does not fit the
+// operator; a kernel that is wrong gives a line with pass = false, untimed.
+Result<std::vector<BenchLine>> bench_case(const OpDef& op, const Case& test_case,
+                                          const BenchOptions& options);
 
 // The kernels that bench_case compiles for these cases. Those that cannot be generated are left
 // out; the reasons go to `refused`.
@@ -98,5 +101,7 @@ void compile_ahead(const std::vector<std::pair<const OpDef*, Case>>& cases,
 // "smoke": the least of an operator's llm cases; "llm": the sizes of real models; "full": more;
 // "large": those that a GPU needs to show its peak.
 std::vector<const Case*> bench_cases(const OpDef& op, std::string_view set);
+// Whether a GPU has a hand-written kernel for the case.
+bool has_raw_kernel(const OpDef& op, const Case& test_case);
 
 }  // namespace rooftile::bench

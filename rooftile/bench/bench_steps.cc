@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/bench/bench_steps.h"
 
+#include <algorithm>
+
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/ladder.h"
@@ -10,6 +12,14 @@ namespace {
 
 Quantiles quantiles(const Timing& timing) {
   return {timing.quantile(0.2), timing.quantile(0.5), timing.quantile(0.8)};
+}
+
+// Whether the call has the dims that the schedule, and those for other alignments, fix.
+bool has_fixed_dims(const Schedule& schedule, const RefCall& call) {
+  for (const auto& [dim, value] : schedule.gpu.dims)
+    if (call.dims.count(dim) > 0 && call.dim(dim) != value) return false;
+  return std::all_of(schedule.otherwise.begin(), schedule.otherwise.end(),
+                     [&](const Schedule& other) { return has_fixed_dims(other, call); });
 }
 
 }  // namespace
@@ -25,13 +35,26 @@ Diag no_kernel(const OpDef& op, const std::string& wanted) {
   return diag;
 }
 
-Result<const KernelDef*> choose_kernel(const OpDef& op, const RefCall& call,
-                                       const std::string& wanted) {
-  for (const KernelDef& kernel : op.kernels)
-    if ((wanted.empty() || kernel.name == wanted) &&
-        (!kernel.applies || kernel.applies(call.config, call.dims)))
-      return &kernel;
-  return no_kernel(op, wanted);
+Result<std::vector<const KernelDef*>> choose_kernels(const OpDef& op, const RefCall& call,
+                                                     const TargetInfo& target,
+                                                     const BenchOptions& options) {
+  std::vector<const KernelDef*> out;
+  if (options.route == "library") return out;
+  if (!options.kernel.empty()) {
+    for (const KernelDef& kernel : op.kernels)
+      if (kernel.name == options.kernel && kernel.takes(call.config, call.dims, target))
+        return std::vector{&kernel};
+    return no_kernel(op, options.kernel);
+  }
+  for (const Route route : {Route::kAuto, Route::kTile, Route::kRaw}) {
+    const bool wanted =
+        options.route == route_name(route) || (options.route == "all" && route != Route::kAuto);
+    if (!wanted) continue;
+    const auto found = op.candidates(call.config, call.dims, target, route);
+    if (!found.empty()) out.push_back(found.front());
+  }
+  if (out.empty()) return no_kernel(op, "");
+  return out;
 }
 
 Result<KernelSource> generate_for(const OpDef& op, const KernelDef& kernel, const RefCall& call,
@@ -59,6 +82,7 @@ void describe(const OpDef& op, const Case& test_case, const RefCall& call,
 }
 
 void describe(const CompiledKernel& kernel, BenchLine& line) {
+  line.route = route_name(kernel.source.route);
   line.schedule = kernel.source.schedule.str();
   line.compile_ms = kernel.compile_ms;
   for (const PrepackedOperand& operand : kernel.source.prepacked)
@@ -69,10 +93,10 @@ Status check_against_reference(const OpDef& op, const KernelDef& kernel,
                                const CompiledKernel& compiled, const RefCall& call,
                                const check::Implementation& run, const BenchOptions& options,
                                BenchLine& line) {
+  const TargetInfo& target = compiled.source.gpu() ? sm90_target() : host_target();
   const auto takes = [&](const RefCall& smaller) {
-    for (const auto& [dim, value] : compiled.source.schedule.gpu.dims)
-      if (smaller.dims.count(dim) > 0 && smaller.dim(dim) != value) return false;
-    return !kernel.applies || kernel.applies(smaller.config, smaller.dims);
+    if (!has_fixed_dims(compiled.source.schedule, smaller)) return false;
+    return kernel.takes(smaller.config, smaller.dims, target);
   };
   RefCall inputs = check::reduced_call(op, call, options.max_reference_flops, takes);
   if (inputs.dims != call.dims) line.check_case = check::dims_text(inputs);
@@ -103,18 +127,20 @@ void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
   }
 }
 
-void record(const Race& race, const std::vector<PeerTime>& peers, bool peers_only,
-            BenchLine& line) {
-  line.us = quantiles(race.timings[0]);
+void record(const Race& race, size_t ours, const std::vector<PeerTime>& peers, BenchLine& line) {
+  line.us = quantiles(race.timings[ours]);
   line.rounds = race.rounds();
   line.busy = race.busy;
-  const size_t first_peer = peers_only ? 0 : 1;
+  const size_t first_peer = race.timings.size() - peers.size();
   for (size_t i = 0; i < peers.size(); ++i) {
     line.peers.push_back(peers[i]);
     line.peers.back().us = quantiles(race.timings[first_peer + i]);
-    line.peers.back().ratio = race.ratio(first_peer + i, 0);
+    line.peers.back().ratio = race.ratio(first_peer + i, ours);
   }
-  if (!peers_only) return;
+}
+
+void record_library(const Race& race, const std::vector<PeerTime>& peers, BenchLine& line) {
+  record(race, 0, peers, line);
   line.kernel = peers.front().name;
   line.prepacked = peers.front().prepacked;
 }

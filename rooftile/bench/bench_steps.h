@@ -10,9 +10,11 @@
 
 namespace rooftile::bench {
 
-// The kernel of that name, or the first that applies.
-Result<const KernelDef*> choose_kernel(const OpDef& op, const RefCall& call,
-                                       const std::string& wanted);
+// What the options ask to be timed of ours: one kernel, or with route "all" one of each route. None
+// with route "library".
+Result<std::vector<const KernelDef*>> choose_kernels(const OpDef& op, const RefCall& call,
+                                                     const TargetInfo& target,
+                                                     const BenchOptions& options);
 Diag no_kernel(const OpDef& op, const std::string& wanted);
 
 // The source of what is timed.
@@ -37,8 +39,10 @@ void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
                         const std::map<std::string, NdArray>& theirs,
                         const std::map<std::string, NdArray>& ours, BenchLine& line);
 
-// The kernel's time, and those of peers behind it.
-void record(const Race& race, const std::vector<PeerTime>& peers, bool peers_only, BenchLine& line);
+// The time of contestant `ours`, and those of the peers, which are the last contestants.
+void record(const Race& race, size_t ours, const std::vector<PeerTime>& peers, BenchLine& line);
+// The same where the first peer is what is timed.
+void record_library(const Race& race, const std::vector<PeerTime>& peers, BenchLine& line);
 
 // Rates and the fraction of the roofline. `written_bytes` of the case's are stores.
 void rate(const Ceilings& ceilings, DType dtype, double written_bytes, BenchLine& line);

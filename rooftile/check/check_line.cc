@@ -42,6 +42,7 @@ std::string CheckLine::json_line() const {
   ordered_json line = {
       {"op", op},
       {"kernel", kernel},
+      {"route", route},
       {"target", target},
       {"rung", static_cast<int>(rung)},
       {"dtype", dtype},

@@ -17,6 +17,9 @@ constexpr std::array kRungs = {Rung::kInterp, Rung::kVec, Rung::kKernel, Rung::k
 // seconds.
 constexpr double kMaxInterpreterFlops = 2e6;
 
+// What the fast variants of GPU kernels ask of data and strides: a layout that just meets it.
+constexpr int kVectorBytes = 16;
+
 // Both sides compute in double; they differ by the order of sums and by elementary functions.
 Tolerance interpreter_tolerance() {
   return {1e-10, 1e-10, 1e-10, "double precision: 2^-53 a rounding, up to 2^20 of them in a sum"};
@@ -53,7 +56,7 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
                        Rung rung) {
   Schedule schedule =
       kernel.schedule ? kernel.schedule(call.config, call.dims, target) : Schedule{};
-  if (rung != Rung::kVec) return schedule;
+  if (rung != Rung::kVec || kernel.is_raw()) return schedule;
   if (!target.gpu)
     schedule.fuse = false;
   else if (!schedule.otherwise.empty())
@@ -61,6 +64,17 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
   else
     schedule.gpu.strips.held_vectors = 0;
   return schedule;
+}
+
+Result<KernelSource> rung_source(const OpDef& op, const KernelDef& kernel, const RefCall& call,
+                                 const TargetInfo& target, Rung rung) {
+  const KernelDef* runs = &kernel;
+  if (kernel.is_raw() && rung == Rung::kVec) {
+    const auto tile = op.candidates(call.config, call.dims, target, Route::kTile);
+    if (!tile.empty()) runs = tile.front();
+  }
+  const Schedule schedule = rung_schedule(*runs, call, target, rung);
+  return generate(op, *runs, call.config, call.dims, target, &schedule);
 }
 
 Climb::Climb(const OpDef& op, const KernelDef& kernel, const Case& test_case, const Config& config,
@@ -111,6 +125,7 @@ CheckLine Climb::line(Rung rung) const {
   out.id = id(rung);
   out.op = op_.name;
   out.kernel = kernel_.name;
+  out.route = route_name(kernel_.route());
   out.target = options_.target;
   out.dtype = std::string(name(main_dtype(op_, config_)));
   out.case_text = case_.text;
@@ -125,10 +140,27 @@ void Climb::run(const RefCall& inputs, const RefCall& expected, uint64_t seed) {
   expected_ = &expected;
   seed_ = seed;
   tolerance_ = op_.tolerance_fn ? op_.tolerance_fn(expected) : Tolerance{};
-  if (wanted(Rung::kInterp)) interp();
-  if (wanted(Rung::kVec)) compiled(Rung::kVec);
-  if (wanted(Rung::kKernel) || wanted(Rung::kFused)) compiled(Rung::kKernel);
-  if (wanted(Rung::kFused)) against_unfused();
+  if (wanted(Rung::kInterp) && !skipped(Rung::kInterp)) interp();
+  if (wanted(Rung::kVec) && !skipped(Rung::kVec)) compiled(Rung::kVec);
+  if ((wanted(Rung::kKernel) || wanted(Rung::kFused)) && cannot_run(Rung::kKernel).empty())
+    compiled(Rung::kKernel);
+  else if (wanted(Rung::kKernel))
+    (void)skipped(Rung::kKernel);
+  if (wanted(Rung::kFused) && !skipped(Rung::kFused)) against_unfused();
+}
+
+std::string Climb::cannot_run(Rung rung) const {
+  if (!kernel_.is_raw()) return "";
+  if (rung == Rung::kInterp) return "a hand-written kernel has no tile program";
+  return is_emulated(options_.target) ? "the emulator does not run hand-written text" : "";
+}
+
+// Whether the rung cannot be run; then a line says so.
+bool Climb::skipped(Rung rung) {
+  CheckLine out = line(rung);
+  out.skipped = cannot_run(rung);
+  if (!out.skipped.empty()) sink_(out);
+  return !out.skipped.empty();
 }
 
 void Climb::interp() {
@@ -145,8 +177,7 @@ void Climb::interp() {
 
 void Climb::compiled(Rung rung) {
   CheckLine out = line(rung);
-  const Schedule schedule = rung_schedule(kernel_, *inputs_, target_, rung);
-  auto source = generate(op_, kernel_, config_, inputs_->dims, target_, &schedule);
+  auto source = rung_source(op_, kernel_, *inputs_, target_, rung);
   if (!source) return fail(out, source.diag());
   auto kernel = executor_.prepare(std::move(*source));
   if (!kernel && kernel.diag().code == ErrorCode::kNoCompiler) {
@@ -154,7 +185,9 @@ void Climb::compiled(Rung rung) {
     return sink_(out);
   }
   if (!kernel) return fail(out, kernel.diag());
-  const Verdict verdict = judge({op_, *inputs_, *expected_, tolerance_, options_.runs}, *kernel);
+  const int spaced = target_.gpu && executor_.compiles() ? kVectorBytes : 0;
+  const Verdict verdict =
+      judge({op_, *inputs_, *expected_, tolerance_, options_.runs, spaced}, *kernel);
   if (rung == Rung::kKernel) kernel_results_ = verdict.results;
   if (wanted(rung)) finish(out, verdict);
 }

@@ -19,6 +19,11 @@ namespace rooftile::check {
 Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const TargetInfo& target,
                        Rung rung);
 
+// What rung 2 or 3 of a kernel compiles. Rung 2 of a raw kernel is that of the tile kernel behind
+// it.
+Result<KernelSource> rung_source(const OpDef& op, const KernelDef& kernel, const RefCall& call,
+                                 const TargetInfo& target, Rung rung);
+
 class Climb {
  public:
   Climb(const OpDef& op, const KernelDef& kernel, const Case& test_case, const Config& config,
@@ -36,11 +41,13 @@ class Climb {
   using Results = std::map<std::string, NdArray, std::less<>>;
 
   bool applies(Rung rung) const;
+  std::string cannot_run(Rung rung) const;  // why not, or empty
   bool wanted(Rung rung) const;
   CheckLine line(Rung rung) const;
   std::string id(Rung rung) const;
   void interp();
   void compiled(Rung rung);
+  bool skipped(Rung rung);
   void against_unfused();
   void fail(CheckLine line, const Diag& diag) const;
   void finish(CheckLine line, const Verdict& verdict);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/check/invoke.h"
 
+#include <algorithm>
+
 #include "rooftile/compile/dispatch.h"
 
 namespace rooftile::check {
@@ -28,14 +30,15 @@ HostTensor& Arguments::tensor(std::string_view name) {
   return tensors.find(alias == aliases.end() ? name : std::string_view(alias->second))->second;
 }
 
-Arguments place(const OpDef& op, const RefCall& call, bool padded) {
+Arguments place(const OpDef& op, const RefCall& call, bool padded, int align_bytes) {
   Arguments out;
   out.attrs = call.attrs;
   for (const ArgDef& arg : op.args) {
     if (!call.has(arg.name)) continue;
     const NdArray& values = call[arg.name];
     const DType dtype = call.config.dtype(arg.name);
-    HostTensor tensor(dtype, values.shape, {padded, arg.align_bytes, arg.unit_inner_stride});
+    HostTensor tensor(dtype, values.shape,
+                      {padded, std::max(arg.align_bytes, align_bytes), arg.unit_inner_stride});
     if (arg.role != ir::Role::kOut) tensor.store(values);
     out.tensors.emplace(arg.name, std::move(tensor));
   }

@@ -26,8 +26,8 @@ struct Arguments {
 };
 
 // Memory for every tensor of the call, inputs filled in. `padded`: rows apart and as badly aligned
-// as the contract admits; otherwise compact and aligned to a cache line.
-Arguments place(const OpDef& op, const RefCall& call, bool padded);
+// as the contract and `align_bytes` admit; otherwise compact and aligned to a cache line.
+Arguments place(const OpDef& op, const RefCall& call, bool padded, int align_bytes = 0);
 
 // Where the tensors of a call lie, by name. An output in place has its input's view.
 using Views = std::map<std::string, TensorView, std::less<>>;

@@ -35,6 +35,13 @@ class Trial {
     attempt(padded, Poison::kFirst);
     if (!verdict_.pass()) return verdict_;
 
+    if (subject_.spaced_bytes > 0) {
+      layout_ = "spaced";
+      Arguments spaced = place(subject_.op, subject_.inputs, true, subject_.spaced_bytes);
+      attempt(spaced, Poison::kFirst);
+      if (!verdict_.pass()) return verdict_;
+    }
+
     layout_ = "in place";
     Arguments in_place = place(subject_.op, subject_.inputs, false);
     if (share_memory(in_place)) attempt(in_place, Poison::kFirst);

@@ -23,6 +23,12 @@ struct Item {
   std::vector<const KernelDef*> kernels;  // those that apply
 };
 
+void keep_first_of_each_route(std::vector<const KernelDef*>& kernels) {
+  std::set<Route> seen;
+  std::erase_if(kernels,
+                [&](const KernelDef* kernel) { return !seen.insert(kernel->route()).second; });
+}
+
 Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options,
                                    const TargetInfo& target) {
   std::vector<Item> items;
@@ -35,11 +41,11 @@ Result<std::vector<Item>> items_of(const OpDef& op, const LadderOptions& options
     if (!call) return call.status();
     Item item{test_case, std::move(*call), {}};
     for (const KernelDef& kernel : op.kernels)
-      if (!kernel.applies || kernel.applies(item.call.config, item.call.dims))
+      if ((options.route == "all" || options.route == route_name(kernel.route())) &&
+          kernel.takes(item.call.config, item.call.dims, target))
         item.kernels.push_back(&kernel);
     // The smoke set is about what a call would run; the larger ones take every kernel that could.
-    if (options.only.empty() && options.set == "smoke" && item.kernels.size() > 1)
-      item.kernels.resize(1);
+    if (options.only.empty() && options.set == "smoke") keep_first_of_each_route(item.kernels);
     items.push_back(std::move(item));
   }
   return items;
@@ -55,8 +61,7 @@ std::vector<KernelSource> sources_of(const OpDef& op, const std::vector<Item>& i
         const bool wanted = !options.rung || *options.rung == rung ||
                             (*options.rung == Rung::kFused && rung == Rung::kKernel);
         if (!wanted) continue;
-        const Schedule schedule = rung_schedule(*kernel, item.call, target, rung);
-        auto source = generate(op, *kernel, item.call.config, item.call.dims, target, &schedule);
+        auto source = rung_source(op, *kernel, item.call, target, rung);
         if (source)
           sources.push_back(std::move(*source));
         else

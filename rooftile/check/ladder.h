@@ -7,6 +7,9 @@
 //   3 kernel   compiled with its own schedule: is what we ship right?
 //   4 fused    the same kernel against the composition of the operators that it replaces
 //
+// A hand-written kernel has no tile program: its rung 2 is the tile kernel that stands behind it,
+// with the plainest schedule, and the emulator cannot run it.
+//
 // The target says where rungs 2 to 4 run (targets.h); the checks are the same everywhere.
 // Each rung is compared with the reference and with the rung below it. See judge.h for what fails
 // beside a wrong value.
@@ -32,6 +35,7 @@ std::string_view rung_name(Rung rung);
 struct LadderOptions {
   std::string set = "smoke";     // smoke, ci (smoke too), llm, full (all of these), large
   std::string target = "cpu";    // see targets.h
+  std::string route = "all";     // tile, raw, or all
   std::optional<Rung> rung;      // default: all
   std::optional<uint64_t> seed;  // default: fresh
   std::string only;              // "": all; else the readable id of one result
@@ -44,7 +48,7 @@ struct LadderOptions {
 struct CheckLine {
   std::string
       id;  // "rms_norm/kernel/cpu/bf16/T8_H4096"; with the kernel's name if there are several
-  std::string op, kernel, target, dtype, case_text;
+  std::string op, kernel, route, target, dtype, case_text;
   Rung rung = Rung::kInterp;
   Comparison errors;
   Tolerance tolerance;

@@ -39,7 +39,8 @@ Result<std::vector<Job>> jobs_of(const Options& options) {
     }
     if (options.cases.empty())
       for (const Case* test_case : bench::bench_cases(*op, options.set))
-        jobs.emplace_back(op, *test_case);
+        if (options.bench.route != "raw" || bench::has_raw_kernel(*op, *test_case))
+          jobs.emplace_back(op, *test_case);
   }
   return jobs;
 }
@@ -51,7 +52,8 @@ std::string rate(const bench::BenchLine& line) {
 
 void add_row(const bench::BenchLine& line, Table& table) {
   const bool peer = !line.peers.empty();
-  table.row({line.op, line.dtype, line.case_text, line.kernel, fmt::format("{:.1f}", line.us.p50),
+  table.row({line.op, line.dtype, line.case_text, line.route, line.kernel,
+             fmt::format("{:.1f}", line.us.p50),
              fmt::format("({:.1f}-{:.1f})", line.us.p20, line.us.p80), rate(line),
              fmt::format("{:.0f}%", 100 * line.roofline_fraction), line.bound,
              peer ? line.peers.front().name : "none",
@@ -66,7 +68,8 @@ std::string summary(const std::vector<bench::BenchLine>& lines) {
   std::map<std::string, std::vector<double>> ratios;
   for (const bench::BenchLine& line : lines)
     if (!line.peers.empty() && line.peers.front().ratio > 0)
-      ratios[line.op + " " + line.dtype].push_back(line.peers.front().ratio);
+      ratios[line.op + " " + line.dtype + (line.route == "raw" ? " raw" : "")].push_back(
+          line.peers.front().ratio);
   std::string out;
   for (const auto& [group, values] : ratios) {
     double logs = 0, least = values.front();
@@ -116,30 +119,33 @@ Result<int> run(const Options& options) {
   auto out = Output::open(options.json);
   if (!out) return out.status();
 
-  Table table({"op", "dtype", "case", "kernel", "us", "p20-p80", "rate", "roof", "bound", "peer",
-               "us", "ratio", "check"});
+  Table table({"op", "dtype", "case", "route", "kernel", "us", "p20-p80", "rate", "roof", "bound",
+               "peer", "us", "ratio", "check"});
   std::vector<bench::BenchLine> lines;
   int failed = 0;
   Progress progress("bench", static_cast<int>(jobs->size()));
   if (options.bench.device == "cuda")  // what is missing is said once, and at once
     if (const auto device = cuda::device(0); !device) return device.status();
-  if (options.bench.route == "tile") bench::compile_ahead(*jobs, options.bench);
+  if (options.bench.route != "library") bench::compile_ahead(*jobs, options.bench);
   for (const auto& [op, test_case] : *jobs) {
     progress.step(op->name + " " + test_case.text);
-    auto line = bench::bench_case(*op, test_case, options.bench);
-    if (!line && (jobs->size() == 1 || line.diag().code == ErrorCode::kUsage)) return line.status();
-    if (!line) {  // the others are still worth their time
+    auto measured = bench::bench_case(*op, test_case, options.bench);
+    if (!measured && (jobs->size() == 1 || measured.diag().code == ErrorCode::kUsage))
+      return measured.status();
+    if (!measured) {  // the others are still worth their time
       ++failed;
-      out->text(line.diag().str());
+      out->text(measured.diag().str());
       continue;
     }
-    failed += line->pass ? 0 : 1;
-    out->json_line(line->json_line());
-    if (!line->pass)
-      out->text(
-          fmt::format("{} {}: {}; not timed", line->op, line->case_text, line->errors.reason));
-    add_row(*line, table);
-    lines.push_back(std::move(*line));
+    for (bench::BenchLine& line : *measured) {
+      failed += line.pass ? 0 : 1;
+      out->json_line(line.json_line());
+      if (!line.pass)
+        out->text(fmt::format("{} {} {}: {}; not timed", line.op, line.route, line.case_text,
+                              line.errors.reason));
+      add_row(line, table);
+      lines.push_back(std::move(line));
+    }
   }
   out->text(table.str());
   if (const std::string means = summary(lines); !means.empty()) out->text(means);
@@ -166,12 +172,15 @@ void add_bench(CLI::App& app, Action& action) {
   verb->add_option("--device", options->bench.device, "cpu, or cuda: the first GPU")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  verb->add_option("--route", options->bench.route,
-                   "tile: our kernel beside the libraries; library: the library alone")
-      ->check(CLI::IsMember({"tile", "library"}))
+  verb->add_option(
+          "--route", options->bench.route,
+          "auto: what a call takes, beside the libraries; tile: the compiler's kernel; raw: "
+          "a hand-written one, where there is one; all: both in one race; library: the "
+          "library alone")
+      ->check(CLI::IsMember({"auto", "tile", "raw", "all", "library"}))
       ->capture_default_str();
   verb->add_option("--kernel", options->bench.kernel,
-                   "this kernel of the operator; default: the first that applies");
+                   "this kernel of the operator; default: the first choice of the route");
   verb->add_option("--rounds", options->bench.timing.rounds, "timed rounds")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

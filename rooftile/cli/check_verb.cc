@@ -107,6 +107,10 @@ void add_check(CLI::App& app, Action& action) {
   verb->add_option("--target", options->ladder.target, "what to compile for")
       ->check(CLI::IsMember(check::target_names()))
       ->capture_default_str();
+  verb->add_option("--route", options->ladder.route,
+                   "tile: the compiler's kernels; raw: hand-written ones; all")
+      ->check(CLI::IsMember({"tile", "raw", "all"}))
+      ->capture_default_str();
   verb->add_option("--repeat", options->ladder.runs,
                    "equal runs of each kernel, whose results must be equal to the bit")
       ->check(CLI::Range(2, 1000))

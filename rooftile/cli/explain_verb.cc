@@ -16,6 +16,7 @@
 #include "rooftile/check/climb.h"
 #include "rooftile/check/targets.h"
 #include "rooftile/cli/op_args.h"
+#include "rooftile/cli/op_page.h"
 #include "rooftile/cli/output.h"
 #include "rooftile/cli/verb.h"
 #include "rooftile/compile/kernel.h"
@@ -47,13 +48,14 @@ Result<Case> case_of(const Options& options, const OpDef& op) {
   return check::parse_case(text);
 }
 
-Result<const KernelDef*> kernel_of(const OpDef& op, const RefCall& call,
+Result<const KernelDef*> kernel_of(const OpDef& op, const RefCall& call, const TargetInfo& target,
                                    const std::string& wanted) {
+  const auto found = op.candidates(call.config, call.dims, target);
+  if (wanted.empty() && !found.empty()) return found.front();
   std::vector<std::string> names;
   for (const KernelDef& kernel : op.kernels) {
-    if ((wanted.empty() && (!kernel.applies || kernel.applies(call.config, call.dims))) ||
-        kernel.name == wanted)
-      return &kernel;
+    if (kernel.is_raw() && !target.gpu) continue;
+    if (kernel.name == wanted) return &kernel;
     names.push_back(kernel.name);
   }
   Diag diag;
@@ -77,8 +79,15 @@ std::string lanes_text(const KernelSource& source) {
           fmt::format("{} aligned to {} bytes", fmt::join(needs.aligned, ", "), needs.align_bytes);
     for (const Expr& condition : needs.conditions)
       asks += (asks.empty() ? "" : "; ") + condition.str();
+    for (const AttrRange& range : needs.ranges)
+      asks += fmt::format("{}{} <= {} <= {}", asks.empty() ? "" : "; ", range.least, range.attr,
+                          range.most);
     out += (asks.empty() ? "any call" : asks) + "\n";
-    for (const lanes::Program& phase : source.variants[v].phases) out += lanes::print(phase) + "\n";
+    if (v == 0 && source.route == Route::kRaw)
+      out += "// hand-written: see `--stage text`\n";
+    else
+      for (const lanes::Program& phase : source.variants[v].phases)
+        out += lanes::print(phase) + "\n";
   }
   return out;
 }
@@ -93,16 +102,19 @@ Result<int> run(const Options& options) {
   const Case test_case = check::for_target(**op, *written, *target);
   auto call = check::resolve_case(**op, test_case);
   if (!call) return call.status();
-  auto kernel = kernel_of(**op, *call, options.kernel);
+  auto kernel = kernel_of(**op, *call, *target, options.kernel);
   if (!kernel) return kernel.status();
   auto out = Output::open(options.json);
   if (!out) return out.status();
 
   const Schedule schedule = check::rung_schedule(
       **kernel, *call, *target, options.unfused ? check::Rung::kVec : check::Rung::kKernel);
-  auto algorithm = (*op)->build(**kernel, call->config);
-  if (!algorithm) return algorithm.status();
-  std::vector<Stage> stages = {{"tile", ir::print(*algorithm)}};
+  std::vector<Stage> stages;
+  if (!(*kernel)->is_raw() || options.stage == "tile") {
+    auto algorithm = (*op)->build(**kernel, call->config);
+    if (!algorithm) return algorithm.status();
+    stages.push_back({"tile", ir::print(*algorithm)});
+  }
   if (options.stage != "tile") {  // the first stage is there even where later ones fail
     auto source = generate(**op, **kernel, call->config, call->dims, *target, &schedule);
     if (!source) return source.status();
@@ -112,13 +124,14 @@ Result<int> run(const Options& options) {
     stages.push_back({"host", source->launcher_text});
   }
   const std::string what =
-      fmt::format("{} {} for {}", (*op)->name, (*kernel)->name, test_case.text);
+      fmt::format("{} {} for {}", (*op)->name, kernel_words(**kernel), test_case.text);
   out->text(fmt::format("// {}\n// schedule: {}", what, schedule.str()));
   for (const Stage& stage : stages) {
     if (!options.stage.empty() && stage.name != options.stage) continue;
     out->json_line(
         nlohmann::ordered_json({{"op", (*op)->name},
                                 {"kernel", (*kernel)->name},
+                                {"route", route_name((*kernel)->route())},
                                 {"case", test_case.text},
                                 {"target", options.target},
                                 {"schedule", schedule.str()},
@@ -151,7 +164,7 @@ void add_explain(CLI::App& app, Action& action) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb->add_option("--kernel", options->kernel,
-                   "this kernel of the operator; default: the first that applies");
+                   "this kernel of the operator; default: the one that a call takes");
   verb->add_option("--stage", options->stage,
                    "tile, scheduled, lanes, text or host; default: what there is")
       ->check(CLI::IsMember({"tile", "scheduled", "lanes", "text", "host"}));

@@ -137,6 +137,10 @@ std::string settings_table(const OpDef& op) {
 
 }  // namespace
 
+std::string kernel_words(const KernelDef& kernel) {
+  return kernel.is_raw() ? kernel.name + " (raw, unproved)" : kernel.name;
+}
+
 std::string op_page(const OpDef& op) {
   std::string page = op.name + ": " + op.summary;
   add_section(page, "Arguments, in call order", arguments_table(op));
@@ -147,8 +151,8 @@ std::string op_page(const OpDef& op) {
   add_section(page, "Contract", join(clauses, "\n"));
   add_section(page, "Refused", join(refusals(op), "\n"));
   add_section(page, "Tolerance against the float64 reference", tolerance_text(op));
-  for (const KernelDef& kernel : op.kernels) kernels.push_back(kernel.name);
-  add_section(page, "Kernels", join(kernels, " "));
+  for (const KernelDef& kernel : op.kernels) kernels.push_back(kernel_words(kernel));
+  add_section(page, "Kernels", join(kernels, ", "));
   add_section(page, "Replaces", join(op.replaced_ops, " + "));
   add_section(page, "Source", op.maths_source);
   return page;
@@ -158,7 +162,8 @@ std::string op_page_json(const OpDef& op) {
   ordered_json clauses = ordered_json::array(), kernels = ordered_json::array();
   for (const ir::Clause& clause : op.clauses)
     clauses.push_back({{"clause", clause_text(clause)}, {"why", clause.why}});
-  for (const KernelDef& kernel : op.kernels) kernels.push_back(kernel.name);
+  for (const KernelDef& kernel : op.kernels)
+    kernels.push_back({{"name", kernel.name}, {"route", route_name(kernel.route())}});
   ordered_json page = op_signature(op);
   page.update({{"clauses", clauses},
                {"refused", refusals(op)},

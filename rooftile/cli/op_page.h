@@ -8,6 +8,8 @@
 
 namespace rooftile::cli {
 
+// "row", or "sm90 (raw, unproved)".
+std::string kernel_words(const KernelDef& kernel);
 std::string op_page(const OpDef& op);
 std::string op_page_json(const OpDef& op);
 

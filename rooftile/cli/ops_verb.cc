@@ -2,6 +2,7 @@
 // rooftile ops [OP]: what operators there are, and the contract of one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ using nlohmann::ordered_json;
 
 std::vector<std::string> kernel_names(const OpDef& op) {
   std::vector<std::string> names;
-  for (const KernelDef& kernel : op.kernels) names.push_back(kernel.name);
+  for (const KernelDef& kernel : op.kernels) names.push_back(kernel_words(kernel));
   return names;
 }
 
@@ -39,7 +40,10 @@ std::vector<std::string> routes(const OpDef& op) {
   std::vector<std::string> out;
   if (op.reference_fn) out.push_back("reference");
   if (bench::has_peer(op.name) || bench::has_device_peer(op.name)) out.push_back("library");
-  if (!op.kernels.empty()) out.push_back("tile");
+  for (const Route route : {Route::kTile, Route::kRaw})
+    if (std::any_of(op.kernels.begin(), op.kernels.end(),
+                    [&](const KernelDef& kernel) { return kernel.route() == route; }))
+      out.emplace_back(route_name(route));
   return out;
 }
 

@@ -27,7 +27,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> names, sets = {"smoke"};
-  std::string dir, target = "sm90", json;
+  std::string dir, target = "sm90", route = "all", json;
 };
 
 // By their texts: many cases share a kernel.
@@ -40,19 +40,23 @@ void add(std::vector<KernelSource> from, Sources& to) {
   }
 }
 
-Status add_op(const OpDef& op, const std::string& set, const std::string& target, Sources& to,
+Status add_op(const OpDef& op, const std::string& set, const Options& options, Sources& to,
               std::vector<Diag>& refused) {
   check::LadderOptions ladder;
   ladder.set = set;
-  ladder.target = target;
+  ladder.target = options.target;
+  ladder.route = options.route;
   auto checked = check::ladder_sources(op, ladder, refused);
   if (!checked) return checked.status();
   add(std::move(*checked), to);
   bench::BenchOptions bench;
   bench.device = "cuda";
+  bench.route = options.route;
   std::vector<std::pair<const OpDef*, Case>> cases;
   if (set != "ci")
-    for (const Case* test_case : bench::bench_cases(op, set)) cases.emplace_back(&op, *test_case);
+    for (const Case* test_case : bench::bench_cases(op, set))
+      if (options.route != "raw" || bench::has_raw_kernel(op, *test_case))
+        cases.emplace_back(&op, *test_case);
   add(bench::bench_sources(cases, bench, refused), to);
   return {};
 }
@@ -96,7 +100,7 @@ Result<int> run(const Options& options) {
   std::vector<Diag> refused;
   for (const OpDef* op : *ops)
     for (const std::string& set : options.sets)
-      RT_RETURN_IF_ERROR(add_op(*op, set, options.target, sources, refused));
+      RT_RETURN_IF_ERROR(add_op(*op, set, options, sources, refused));
   Progress progress("precompile", static_cast<int>(sources.size()));
   int failed = static_cast<int>(refused.size());
   for (const Diag& diag : refused) {
@@ -136,6 +140,9 @@ void add_precompile(CLI::App& app, Action& action) {
       ->capture_default_str();
   verb->add_option("--target", options->target, "what to compile for")
       ->check(CLI::IsMember({"sm90"}))
+      ->capture_default_str();
+  verb->add_option("--route", options->route, "tile, raw, or all")
+      ->check(CLI::IsMember({"tile", "raw", "all"}))
       ->capture_default_str();
   verb->add_option("--json", options->json, kJsonHelp);
   verb->callback([options, &action] { action = [options] { return run(*options); }; });

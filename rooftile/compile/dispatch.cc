@@ -89,12 +89,13 @@ Status check_shapes(const OpDef& op, const Config& config, const OpArgs& args,
 class CallKey {
  public:
   // False if it does not fit: such a call is looked up the long way.
-  bool fill(const OpDef& op, const OpArgs& args) {
+  bool fill(const OpDef& op, const OpArgs& args, Route route) {
     size_ = 0;
-    size_t needed = 1 + args.flags.size();
+    size_t needed = 2 + args.flags.size();
     for (const TensorView& view : args.tensors) needed += 1 + static_cast<size_t>(view.rank);
     if (needed > words_.size()) return false;
     push(static_cast<int64_t>(reinterpret_cast<intptr_t>(&op)));
+    push(static_cast<int64_t>(route));
     for (int64_t flag : args.flags) push(flag);
     for (const TensorView& view : args.tensors) {
       push(view.rank | static_cast<int64_t>(view.dtype) << 8 | int64_t{is_absent(view)} << 16 |
@@ -165,6 +166,18 @@ const TargetInfo& target_of(const OpArgs& args) {
 
 // ---- the process's memory -----------------------------------------------------------------------
 
+// What stands behind a raw kernel for the calls that its text does not take, as part of a key.
+std::string behind(const OpDef& op, const KernelDef& kernel, const Config& config, const Env& dims,
+                   const TargetInfo& target, Route route) {
+  if (!kernel.is_raw()) return "";
+  if (route == Route::kRaw) return "|alone";
+  const auto tile = op.candidates(config, dims, target, Route::kTile);
+  if (tile.empty()) return "|alone";
+  const KernelDef& other = *tile.front();
+  return "|" + other.name + "|" +
+         (other.schedule ? other.schedule(config, dims, target).str() : std::string());
+}
+
 Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOptions& options) {
   static std::mutex mutex;
   static std::map<std::string, KernelPtr> compiled;
@@ -180,13 +193,14 @@ Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOpt
                                                         : Schedule{.name = "default"};
   const std::string key = op.name + "@" + std::to_string(reinterpret_cast<intptr_t>(&op)) + "|" +
                           (*kernel)->name + "|" + config->str() + "|" + schedule.str() + "|" +
-                          target.key();
+                          target.key() + behind(op, **kernel, *config, dims, target, options.route);
   const bool permanent = is_permanent(op);
   if (permanent) {
     std::lock_guard lock(mutex);
     if (auto it = compiled.find(key); it != compiled.end()) return it->second;
   }
-  Result<KernelSource> source = generate(op, **kernel, *config, dims, target, &schedule);
+  Result<KernelSource> source =
+      generate(op, **kernel, *config, dims, target, &schedule, options.route);
   if (!source.ok()) return source.diag();
   Result<KernelPtr> result = compile(std::move(*source));
   if (result.ok() && permanent) {
@@ -235,18 +249,24 @@ Env bind_dims(const OpDef& op, const Config& config, std::span<const TensorView>
 Result<const KernelDef*> choose_kernel(const OpDef& op, const OpArgs& args, const Config& config,
                                        const CallOptions& options) {
   RT_RETURN_IF_ERROR(check_shapes(op, config, args, options));
+  const TargetInfo& target = target_of(args);
   const Env dims = bind_dims(op, config, args.tensors);
   const std::string& by_name = options.kernel;
+  if (by_name.empty()) {
+    const auto found = op.candidates(config, dims, target, options.route);
+    if (!found.empty()) return found.front();
+  }
   std::string names;
   for (const KernelDef& kernel : op.kernels) {
+    const bool of_route = options.route == Route::kAuto || kernel.route() == options.route;
+    if (!of_route || (kernel.is_raw() && !target.gpu)) continue;
     names += (names.empty() ? "" : ", ") + kernel.name;
     // A kernel asked for by name is not asked whether it applies: its contract decides.
-    if (by_name.empty() ? !kernel.applies || kernel.applies(config, dims) : kernel.name == by_name)
-      return &kernel;
+    if (kernel.name == by_name) return &kernel;
   }
   if (by_name.empty())
-    return usage(op, ErrorCode::kUnsupported, "no kernel takes this config", "", config.str(),
-                 names);
+    return usage(op, ErrorCode::kUnsupported, "no kernel takes this config",
+                 "route " + std::string(route_name(options.route)), config.str(), names);
   return usage(op, ErrorCode::kUnsupported, "there is no kernel `" + by_name + "`", by_name,
                by_name, names);
 }
@@ -255,7 +275,7 @@ Result<KernelPtr> kernel_for(const OpDef& op, const OpArgs& args, const CallOpti
   RT_RETURN_IF_ERROR(check_counts(op, args));
   CallKey key;
   const bool remember = options.schedule == nullptr && options.kernel.empty() && is_permanent(op) &&
-                        key.fill(op, args);
+                        key.fill(op, args, options.route);
   if (!remember) return compile_for(op, args, options);
   MemoSlot& slot = memo_slot(key);
   if (slot.kernel && slot.key == key) return slot.kernel;

@@ -21,14 +21,9 @@ namespace rooftile {
 
 class OpDef;
 
-enum class Route : uint8_t {
-  kTile,       // the compiler's kernel
-  kReference,  // float64 loops; slow, for comparing. Checks the same contract
-};
-
 struct CallOptions {
-  Route route = Route::kTile;
-  std::string kernel;                  // by name; empty: the first that applies
+  Route route = Route::kAuto;          // kTile: the compiler's kernels alone
+  std::string kernel;                  // by name; empty: the first choice of the route
   const Schedule* schedule = nullptr;  // null: the kernel's own choice for the shapes
 };
 
@@ -67,7 +62,7 @@ Result<PackedTensor> prepack(const CompiledKernel& kernel, std::string_view tens
 // What selects code in a call, and the extents that its shapes bind. Exposed for tools that report
 // on kernels.
 Result<Config> config_of(const OpDef& op, const OpArgs& args);
-// The first kernel that applies, or the one that the options name.
+// The first choice of the route, or the kernel that the options name.
 Result<const KernelDef*> choose_kernel(const OpDef& op, const OpArgs& args, const Config& config,
                                        const CallOptions& options);
 Env bind_dims(const OpDef& op, const Config& config, std::span<const TensorView> tensors);

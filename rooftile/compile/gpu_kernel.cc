@@ -78,19 +78,16 @@ Result<ir::Program> specialise(const ir::Program& program, const Schedule& sched
 std::vector<GpuLaunchVariant> launch_variants(const std::vector<codegen::GpuVariant>& variants) {
   std::vector<GpuLaunchVariant> out;
   for (const codegen::GpuVariant& variant : variants) {
-    GpuLaunchVariant launch{
-        variant.needs.align_bytes, variant.needs.aligned, variant.needs.conditions, {}};
+    GpuLaunchVariant launch{variant.needs.align_bytes,
+                            variant.needs.aligned,
+                            variant.needs.conditions,
+                            variant.needs.ranges,
+                            {}};
     for (const lanes::Program& phase : variant.phases)
       launch.grids.push_back({phase.grid_x, phase.grid_y, phase.grid_z});
     out.push_back(std::move(launch));
   }
   return out;
-}
-
-// The contract: what the call must meet before any variant is looked at. Workspaces come from the
-// first specialised program: they differ from variant to variant in nothing but tile sizes.
-Result<std::string> launcher_text(const ir::Program& program, const KernelSource& source) {
-  return emit_gpu_launcher(program, source.name, launch_variants(source.variants));
 }
 
 // ---- from lanes to the runtime's data
@@ -251,6 +248,12 @@ Result<std::shared_ptr<Library>> load_launcher(const KernelSource& source, Compi
 
 }  // namespace
 
+// The contract: what the call must meet before any variant is looked at. Workspaces come from the
+// first specialised program: they differ from variant to variant in nothing but tile sizes.
+Result<std::string> gpu_launcher_text(const KernelSource& source) {
+  return emit_gpu_launcher(source.program, source.name, launch_variants(source.variants));
+}
+
 Result<KernelSource> generate_gpu(const ir::Program& program, const std::string& name,
                                   const Schedule& schedule, const TargetInfo& target) {
   KernelSource source;
@@ -279,7 +282,7 @@ Result<KernelSource> generate_gpu(const ir::Program& program, const std::string&
           "// variant " + std::to_string(v) + ", phase " + std::to_string(p) + "\n" + *text + "\n";
       source.gpu_texts.push_back({v, p, phase.name, std::move(*text)});
     }
-  Result<std::string> launcher = launcher_text(source.program, source);
+  Result<std::string> launcher = gpu_launcher_text(source);
   if (!launcher.ok()) return launcher.diag();
   source.launcher_text = std::move(*launcher);
   return source;
@@ -302,7 +305,10 @@ Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source) {
 
   cuda::GpuKernelImage image;
   image.name = source.name;
-  image.num_workspaces = static_cast<int>(workspaces_of(source.program).size());
+  for (const std::string& workspace : workspaces_of(source.program))
+    image.workspaces.push_back(std::count(source.zeroed.begin(), source.zeroed.end(), workspace) > 0
+                                   ? cuda::GpuWorkspace::kZeroed
+                                   : cuda::GpuWorkspace::kScratch);
   image.variants.resize(source.variants.size());
   for (size_t i = 0; i < cubins.size(); ++i) {
     const GpuText& text = source.gpu_texts[i];

@@ -10,6 +10,9 @@ namespace rooftile {
 Result<KernelSource> generate_gpu(const ir::Program& program, const std::string& name,
                                   const Schedule& schedule, const TargetInfo& target);
 
+// The launcher of a source whose program and variants are set.
+Result<std::string> gpu_launcher_text(const KernelSource& source);
+
 // Cubins from the cache or NVRTC (spills, serialised wgmma and dropped register budgets are
 // errors), the launcher by the system compiler, both bound together. Needs no GPU; the device is
 // touched by the first call.

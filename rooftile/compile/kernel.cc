@@ -12,6 +12,7 @@
 #include "rooftile/codegen/cpu/mma_text.h"
 #include "rooftile/codegen/host/launcher.h"
 #include "rooftile/compile/gpu_kernel.h"
+#include "rooftile/compile/raw_kernel.h"
 #include "rooftile/runtime/cpu/library.h"
 #include "rooftile/runtime/cpu/pack.h"
 #include "rooftile/toolchain/disk_cache.h"
@@ -142,15 +143,25 @@ Result<KernelSource> generate(const ir::Program& program, const std::string& nam
 }
 
 Result<KernelSource> generate(const OpDef& op, const KernelDef& kernel, const Config& partial,
-                              const Env& dims, const TargetInfo& target, const Schedule* schedule) {
+                              const Env& dims, const TargetInfo& target, const Schedule* schedule,
+                              Route route) {
   RT_RETURN_IF_ERROR(op.check_config(partial));
   const Config config = op.complete(partial);
-  Result<ir::Program> program = op.build(kernel, config);
-  if (!program.ok()) return program.diag();
   const Schedule chosen = schedule != nullptr ? *schedule
                           : kernel.schedule   ? kernel.schedule(config, dims, target)
                                               : Schedule{.name = "default"};
-  return generate(*program, kernel_name(op, kernel, config, chosen, target), chosen, target);
+  const std::string name = kernel_name(op, kernel, config, chosen, target);
+  if (!kernel.is_raw()) {
+    Result<ir::Program> program = op.build(kernel, config);
+    if (!program.ok()) return program.diag();
+    return generate(*program, name, chosen, target);
+  }
+  const auto tile = op.candidates(config, dims, target, Route::kTile);
+  if (route == Route::kRaw || tile.empty())
+    return generate_raw(op, kernel, config, name, chosen, target, nullptr);
+  Result<KernelSource> otherwise = generate(op, *tile.front(), config, dims, target);
+  if (!otherwise.ok()) return otherwise.diag();
+  return generate_raw(op, kernel, config, name, chosen, target, &*otherwise);
 }
 
 Result<std::shared_ptr<const CompiledKernel>> compile(KernelSource source) {

@@ -55,6 +55,8 @@ struct KernelSource {
   // them, for reading)
   std::vector<codegen::GpuVariant> variants;
   std::vector<GpuText> gpu_texts;
+  Route route = Route::kTile;       // kRaw: variant 0 is a hand-written text, which nobody proved
+  std::vector<std::string> zeroed;  // workspaces that are zero before and after each call
   bool gpu() const { return !variants.empty(); }
 };
 
@@ -71,10 +73,11 @@ struct CompiledKernel {
 };
 
 // Everything up to the texts; no compiler needed. `schedule` null: the kernel's own choice for
-// `dims`.
+// `dims`. Behind a raw kernel stands the tile kernel for the same call, for alignments and sizes
+// that the text does not take, unless `route` is kRaw: then such a call is an error.
 Result<KernelSource> generate(const OpDef& op, const KernelDef& kernel, const Config& config,
                               const Env& dims, const TargetInfo& target,
-                              const Schedule* schedule = nullptr);
+                              const Schedule* schedule = nullptr, Route route = Route::kAuto);
 // The same for a program that belongs to no OpDef (a user's own operator, tests).
 Result<KernelSource> generate(const ir::Program& program, const std::string& name,
                               const Schedule& schedule, const TargetInfo& target);

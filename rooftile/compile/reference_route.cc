@@ -28,7 +28,7 @@ Result<TVMFFISafeCall> contract_checker(const OpDef& op, const OpArgs& args, con
     diag.message = "the operator has no reference";
     return diag;
   }
-  Result<const KernelDef*> kernel = choose_kernel(op, args, config, {});
+  Result<const KernelDef*> kernel = choose_kernel(op, args, config, {.route = Route::kTile});
   if (!kernel.ok()) return kernel.diag();
   Result<ir::Program> program = op.build(**kernel, config);
   if (!program.ok()) return program.diag();

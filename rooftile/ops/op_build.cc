@@ -186,7 +186,7 @@ Status OpDef::check_config(const Config& partial) const {
   return {};
 }
 
-Result<ir::Program> OpDef::build(const KernelDef& kernel_def, const Config& partial) const {
+Result<ir::Program> OpDef::interface(const Config& partial) const {
   RT_RETURN_IF_ERROR(check_config(partial));
   const Config config = complete(partial);
   ir::Program program;
@@ -195,9 +195,48 @@ Result<ir::Program> OpDef::build(const KernelDef& kernel_def, const Config& part
     if (config.has(a.name)) program.tensors.push_back(tensor_param(a, config));
   for (const AttrDef& a : attrs) program.scalars.push_back(scalar_param(a));
   RT_RETURN_IF_ERROR(add_clauses(*this, config, program));
-  dsl::Kernel kernel(std::move(program));
-  kernel_def.build(kernel, config);
+  return program;
+}
+
+Result<ir::Program> OpDef::build(const KernelDef& kernel_def, const Config& partial) const {
+  Result<ir::Program> program = interface(partial);
+  if (!program.ok()) return program.diag();
+  if (!kernel_def.build)
+    return refusal(*this, ErrorCode::kUnsupported,
+                   "the kernel `" + kernel_def.name + "` has no tile program", kernel_def.name,
+                   "a hand-written text", "a kernel of the tile route");
+  dsl::Kernel kernel(std::move(*program));
+  kernel_def.build(kernel, complete(partial));
   return kernel.finish();
+}
+
+std::string_view route_name(Route route) {
+  switch (route) {
+    case Route::kAuto:
+      return "auto";
+    case Route::kTile:
+      return "tile";
+    case Route::kRaw:
+      return "raw";
+    case Route::kReference:
+      return "reference";
+  }
+  return "";
+}
+
+std::vector<const KernelDef*> OpDef::candidates(const Config& config, const Env& dims,
+                                                const TargetInfo& target, Route route) const {
+  std::vector<const KernelDef*> raw, tile;
+  for (const KernelDef& k : kernels) {
+    if (!k.takes(config, dims, target)) continue;
+    if (!k.is_raw())
+      tile.push_back(&k);
+    else if (route == Route::kRaw || (k.preferred && k.preferred(config, dims, target)))
+      raw.push_back(&k);
+  }
+  if (route == Route::kRaw) return raw;
+  if (route == Route::kAuto) tile.insert(tile.begin(), raw.begin(), raw.end());
+  return tile;
 }
 
 }  // namespace rooftile

@@ -20,6 +20,7 @@
 #include "rooftile/compile/schedule.h"
 #include "rooftile/compile/target.h"
 #include "rooftile/dsl/dsl.h"
+#include "rooftile/ops/raw_kernel.h"
 #include "rooftile/runtime/tensor_view.h"
 
 namespace rooftile {
@@ -107,15 +108,38 @@ struct FlagDef {  // compile-time: each value is its own kernel
   bool cpu_only = false;  // says how memory is laid out for a CPU; has its default elsewhere
 };
 
-// One tile program of the operator and where it applies.
+// How a call is carried out.
+enum class Route : uint8_t {
+  kAuto,       // a raw kernel where it is measured to be the faster one, else a tile kernel
+  kTile,       // the compiler's kernels alone: those that a proof can cover
+  kRaw,        // a hand-written kernel, or an error
+  kReference,  // float64 loops; slow, for comparing. Checks the same contract
+};
+std::string_view route_name(Route route);
+
+// One implementation of the operator and where it applies: a tile program, or a hand-written text.
 struct KernelDef {
+  using Predicate = std::function<bool(const Config&, const Env&, const TargetInfo&)>;
+
   std::string name;                                        // "row", "small_m", "split"
-  std::function<void(dsl::Kernel&, const Config&)> build;  // the algorithm
+  std::function<void(dsl::Kernel&, const Config&)> build;  // the algorithm; null: a raw kernel
   // Schedule for these dims on this machine. Pure; called once per shape bucket, never in the hot
-  // path.
+  // path. Of a raw kernel: which constants its text gets; what else a launch needs follows from
+  // them.
   std::function<Schedule(const Config&, const Env&, const TargetInfo&)> schedule;
-  // null: always. The first that applies is used
-  std::function<bool(const Config&, const Env&)> applies;
+  // null: always. The first that applies is used.
+  Predicate applies;
+  // A raw kernel: text and launch. Only ever asked for a GPU.
+  std::function<RawKernel(const Config&, const Schedule&)> raw;
+  // A raw kernel: where it is measured to be faster than the tile kernel, so that a call takes it
+  // unasked; the evidence stands beside it. null: nowhere.
+  Predicate preferred;
+
+  bool is_raw() const { return raw != nullptr; }
+  Route route() const { return is_raw() ? Route::kRaw : Route::kTile; }
+  bool takes(const Config& config, const Env& dims, const TargetInfo& target) const {
+    return (!is_raw() || target.gpu) && (!applies || applies(config, dims, target));
+  }
 };
 
 struct RefInputs;  // filled by input generators, see make_inputs
@@ -190,6 +214,13 @@ class OpDef {
   Status check_config(const Config& config) const;  // dtypes admitted, flags in range, refusals
   // Builds and verifies the tile program of one kernel under a config.
   Result<ir::Program> build(const KernelDef& kernel, const Config& config) const;
+  // The contract alone: a program of tensors, scalars and clauses that does nothing.
+  Result<ir::Program> interface(const Config& config) const;
+  // The kernels that take this config and these sizes on this machine by `route`, first choice
+  // first.
+  std::vector<const KernelDef*> candidates(const Config& config, const Env& dims,
+                                           const TargetInfo& target,
+                                           Route route = Route::kAuto) const;
 };
 
 // All operators, in the order of the generated list.

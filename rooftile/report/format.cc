@@ -64,6 +64,10 @@ std::string short_schedule(const std::string& schedule) {
   return out;
 }
 
+std::string route_text(const std::string& route) {
+  return route == "raw" ? "raw, unproved," : route;
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string error_text(double error) { return error == 0 ? "0" : fmt::format("{:.1e}", error); }

@@ -16,6 +16,7 @@ std::string percent(double fraction);                   // "12.3 %"
 std::string times(double factor);                       // "1.23x"
 // A schedule's name and tile sizes: "small_m tile(BK=4096, BM=16)". The rest is in the JSON.
 std::string short_schedule(const std::string& schedule);
+std::string route_text(const std::string& route);  // "raw, unproved," for hand-written kernels
 std::string first_line(const std::string& text);
 std::string error_text(double error);  // "1.2e-03"
 

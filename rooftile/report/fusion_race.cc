@@ -105,13 +105,11 @@ Diag no_such(const OpCall& call, std::string message) {
 Result<std::shared_ptr<const CompiledKernel>> compile_call(const OpDef& op, const OpCall& call,
                                                            const RefCall& resolved,
                                                            const TargetInfo& target) {
-  for (const KernelDef& kernel : op.kernels) {
-    if (kernel.applies && !kernel.applies(resolved.config, resolved.dims)) continue;
-    auto source = generate(op, kernel, resolved.config, resolved.dims, target);
-    if (!source) return source.status();
-    return compile(std::move(*source));
-  }
-  return no_such(call, "no kernel takes this call");
+  const auto kernels = op.candidates(resolved.config, resolved.dims, target);
+  if (kernels.empty()) return no_such(call, "no kernel takes this call");
+  auto source = generate(op, *kernels.front(), resolved.config, resolved.dims, target);
+  if (!source) return source.status();
+  return compile(std::move(*source));
 }
 
 const PrepackedOperand* prepacked(const CompiledKernel& kernel, const std::string& tensor) {

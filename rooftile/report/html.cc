@@ -138,7 +138,7 @@ std::string operator_row(const StepReport& step, const Row& row) {
       family_class(row.family), escape_xml(row.role), escape_xml(row.line.op), row.count);
   out += fmt::format("<td class=\"shape\">{}<small>{}</small></td>", escape_xml(row.shape_text()),
                      escape_xml(line.dtype));
-  out += cell(line.route, short_schedule(line.schedule));
+  out += cell(route_text(line.route), short_schedule(line.schedule));
   out += number_cell(time_text(line.us.p50), (line.busy ? "~ " : "") + range_text(line.us));
   out += fmt::format("<td class=\"n c-{}\">{}{}</td>", family_class(row.family),
                      meter(step.share(row)), percent(step.share(row)));

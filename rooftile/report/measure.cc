@@ -67,7 +67,9 @@ Result<bench::BenchLine> bench_instance(const OpDef& op, const OpInstance& insta
   bench.device = options.device;
   bench.peers = options.library;
   bench.timing.seconds = options.seconds_per_operator;
-  return bench::bench_case(with_step_inputs(op, request), *test_case, bench);
+  auto lines = bench::bench_case(with_step_inputs(op, request), *test_case, bench);
+  if (!lines) return lines.status();
+  return std::move(lines->front());
 }
 
 Row measure_row(const OpInstance& instance, const StepRequest& request,

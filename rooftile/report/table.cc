@@ -27,7 +27,7 @@ std::vector<std::string> operator_row(const StepReport& step, const Row& row) {
   return {
       row.role,
       row.shape_text(),
-      line.route + " " + short_schedule(line.schedule),
+      route_text(line.route) + " " + short_schedule(line.schedule),
       fmt::format("{} ({}){}", time_text(line.us.p50), range_text(line.us), line.busy ? " ~" : ""),
       fmt::format("{}", row.count),
       percent(step.share(row)),

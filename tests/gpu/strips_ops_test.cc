@@ -18,9 +18,10 @@ TEST_P(StripsOps, SmokeCasesMatchTheReference) {
     SCOPED_TRACE(op.name + " " + test_case.text);
     auto emulated = testing::EmulatedCase::make(op, test_case.text, ++seed);
     ASSERT_TRUE(emulated.ok()) << emulated.diag().str();
-    for (const KernelDef& kernel : op.kernels) {
-      const RefCall& call = emulated->call();
-      if (kernel.applies && !kernel.applies(call.config, call.dims)) continue;
+    const RefCall& call = emulated->call();
+    for (const KernelDef* tile :
+         op.candidates(call.config, call.dims, sm90_target(), Route::kTile)) {
+      const KernelDef& kernel = *tile;
       SCOPED_TRACE(kernel.name);
       const Schedule first = kernel.schedule(call.config, call.dims, sm90_target());
       std::vector<Schedule> schedules = first.otherwise;

@@ -31,6 +31,13 @@ NdArray read_back(const cuda::Device& device, cuda::abi::Stream stream, const Te
   return host.load();
 }
 
+// A kernel of ours in the race, and what is found out about it.
+struct Ours {
+  std::shared_ptr<const CompiledKernel> compiled;  // none: the line is the library's
+  std::vector<check::BoundCall> calls;             // one a copy of the arguments
+  BenchLine line;
+};
+
 class DeviceBench {
  public:
   DeviceBench(const OpDef& op, const Case& test_case, const BenchOptions& options,
@@ -41,45 +48,65 @@ class DeviceBench {
         device_(device),
         stream_(std::move(stream)) {}
 
-  Result<BenchLine> run() {
+  Result<std::vector<BenchLine>> run() {
     auto call = check::resolve_case(op_, case_);
     if (!call) return call.status();
     call_ = std::move(*call);
-    describe(op_, case_, call_, options_, line_);
-    line_.target = "sm90";
-    line_.device = short_device_name(device_.info().name);
-    line_.gpu = device_provenance(device_);
-    if (options_.route == "tile") {
-      RT_RETURN_IF_ERROR(compile_and_check());
-      if (!line_.pass) return line_;
-    }
-    RT_RETURN_IF_ERROR(check::make_inputs(op_, call_, line_.seed));
-    line_.gpu->before = gpu_conditions(device_);
-    RT_RETURN_IF_ERROR(time());
-    auto ceilings = device_ceilings(device_);
-    if (!ceilings) return ceilings.status();
-    rate(*ceilings, check::main_dtype(op_, call_.config), written_bytes_, line_);
-    return line_;
+    describe(op_, case_, call_, options_, common_);
+    common_.target = "sm90";
+    common_.device = short_device_name(device_.info().name);
+    common_.gpu = device_provenance(device_);
+    auto kernels = choose_kernels(op_, call_, sm90_target(), options_);
+    if (!kernels) return kernels.status();
+    for (const KernelDef* kernel : *kernels) RT_RETURN_IF_ERROR(compile_and_check(*kernel));
+    if (!race_.empty() || options_.route == "library") RT_RETURN_IF_ERROR(time_all());
+    return finished();
   }
 
  private:
-  Status compile_and_check() {
-    auto kernel = choose_kernel(op_, call_, options_.kernel);
-    if (!kernel) return kernel.status();
-    auto source = generate_for(op_, **kernel, call_, sm90_target(), options_);
+  Status time_all() {
+    RT_RETURN_IF_ERROR(check::make_inputs(op_, call_, common_.seed));
+    common_.gpu->before = gpu_conditions(device_);
+    RT_RETURN_IF_ERROR(time());
+    auto ceilings = device_ceilings(device_);
+    if (!ceilings) return ceilings.status();
+    for (Ours& ours : race_)
+      rate(*ceilings, check::main_dtype(op_, call_.config), written_bytes_, ours.line);
+    return {};
+  }
+
+  // Those that were wrong first; they were not timed.
+  std::vector<BenchLine> finished() {
+    std::vector<BenchLine> out = std::move(wrong_);
+    for (Ours& ours : race_) out.push_back(std::move(ours.line));
+    return out;
+  }
+
+  // Enters the kernel for the race unless it is wrong.
+  Status compile_and_check(const KernelDef& kernel) {
+    Ours ours;
+    ours.line = common_;
+    auto source = generate_for(op_, kernel, call_, sm90_target(), options_);
     if (!source) return source.status();
     auto compiled = compile(std::move(*source));
     if (!compiled) return compiled.status();
-    compiled_ = *compiled;
-    line_.kernel = (*kernel)->name;
-    describe(*compiled_, line_);
-    line_.gpu->nvrtc = compiled_->nvrtc;
-    if (!options_.check) return {};
-    auto executor = check::device_executor();
-    if (!executor) return executor.status();
-    auto run = (*executor)->prepare(compiled_->source);
-    if (!run) return run.status();
-    return check_against_reference(op_, **kernel, *compiled_, call_, *run, options_, line_);
+    ours.compiled = *compiled;
+    ours.line.kernel = kernel.name;
+    describe(*ours.compiled, ours.line);
+    ours.line.gpu->nvrtc = ours.compiled->nvrtc;
+    if (options_.check) {
+      auto executor = check::device_executor();
+      if (!executor) return executor.status();
+      auto run = (*executor)->prepare(ours.compiled->source);
+      if (!run) return run.status();
+      RT_RETURN_IF_ERROR(
+          check_against_reference(op_, kernel, *ours.compiled, call_, *run, options_, ours.line));
+    }
+    if (ours.line.pass)
+      race_.push_back(std::move(ours));
+    else
+      wrong_.push_back(std::move(ours.line));
+    return {};
   }
 
   // Copies of the arguments, so that each call finds its own out of the L2 cache.
@@ -95,7 +122,7 @@ class DeviceBench {
                                            kMaxMemoryShare / static_cast<double>(set_bytes));
     // A call that touches little of its arguments (a row of a table) touches the same lines in
     // each.
-    const bool rotates = 2 * line_.bytes >= static_cast<double>(set_bytes);
+    const bool rotates = 2 * common_.bytes >= static_cast<double>(set_bytes);
     const int64_t copies = rotates ? std::clamp<int64_t>(wanted / set_bytes + 1, 2,
                                                          std::clamp<int64_t>(room, 2, kMaxSets))
                                    : 1;
@@ -107,25 +134,26 @@ class DeviceBench {
       sets_.push_back(std::move(*set));
       if (copy == 0) RT_RETURN_IF_ERROR(stream_.synchronize());  // `host` has been read
     }
-    line_.residency = !rotates ? "L2 swept before each call"
-                               : fmt::format("rotated over {} copies, {:.1f} MB{}", copies,
-                                             static_cast<double>(copies * set_bytes) / 1e6,
-                                             copies * set_bytes < wanted ? ": within the L2" : "");
+    common_.residency = !rotates
+                            ? "L2 swept before each call"
+                            : fmt::format("rotated over {} copies, {:.1f} MB{}", copies,
+                                          static_cast<double>(copies * set_bytes) / 1e6,
+                                          copies * set_bytes < wanted ? ": within the L2" : "");
     sweeps_ = !rotates;
     return stream_.synchronize();
   }
 
-  Status bind() {
+  Status bind(Ours& ours) {
     for (const check::DeviceArguments& set : sets_) {
-      auto call = check::BoundCall::bind(*compiled_, set.views(), set.attrs());
+      auto call = check::BoundCall::bind(*ours.compiled, set.views(), set.attrs());
       if (!call) return call.status();
-      calls_.push_back(std::move(*call));
+      ours.calls.push_back(std::move(*call));
     }
     const auto begin = std::chrono::steady_clock::now();
-    RT_RETURN_IF_ERROR(calls_.front().call());
+    RT_RETURN_IF_ERROR(ours.calls.front().call());
     RT_RETURN_IF_ERROR(stream_.synchronize());
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-    line_.first_call_us = took.count();
+    ours.line.first_call_us = took.count();
     return {};
   }
 
@@ -136,17 +164,19 @@ class DeviceBench {
     for (const check::DeviceArguments& set : sets_) views.push_back(set.views());
     std::vector<std::unique_ptr<DevicePeer>> peers;
     if (options_.peers || options_.route == "library")
-      peers = make_device_peers({op_, call_, views, device_, stream_.get()}, line_.no_peer);
+      peers = make_device_peers({op_, call_, views, device_, stream_.get()}, common_.no_peer);
     if (options_.route == "library" && peers.empty()) {
       Diag diag = no_kernel(op_, "");
-      diag.message = line_.no_peer;
+      diag.message = common_.no_peer;
       return diag;
     }
     std::vector<DeviceContestant> contestants;
-    if (compiled_) {
-      RT_RETURN_IF_ERROR(bind());
-      if (!peers.empty()) RT_RETURN_IF_ERROR(compare_with(*peers.front()));
-      contestants.push_back({"tile", [this](size_t set) { return calls_[set].call(); }});
+    for (Ours& ours : race_) {
+      ours.line.no_peer = common_.no_peer;
+      RT_RETURN_IF_ERROR(bind(ours));
+      if (!peers.empty()) RT_RETURN_IF_ERROR(compare_with(*peers.front(), ours.line));
+      contestants.push_back(
+          {std::string(ours.line.route), [&ours](size_t set) { return ours.calls[set].call(); }});
     }
     std::vector<PeerTime> named;
     for (const auto& peer : peers) {
@@ -170,23 +200,35 @@ class DeviceBench {
     }
     auto result = device_race(device_, stream_.get(), contestants, options);
     if (!result) return result.status();
-    line_.gpu->after = gpu_conditions(device_);
-    record(*result, peers, compiled_ == nullptr, line_);
+    common_.gpu->after = gpu_conditions(device_);
+    if (race_.empty()) {
+      race_.emplace_back().line = common_;
+      record_library(*result, peers, race_.front().line);
+      return {};
+    }
+    for (size_t i = 0; i < race_.size(); ++i) {
+      BenchLine& line = race_[i].line;
+      line.gpu->before = common_.gpu->before;
+      line.gpu->after = common_.gpu->after;
+      line.residency = common_.residency;
+      record(*result, i, peers, line);
+    }
     return {};
   }
 
-  Status compare_with(DevicePeer& peer) {
-    if (!line_.checked || line_.check_case.empty()) return {};
-    RT_RETURN_IF_ERROR(peer.enqueue(0));
+  // The results of the call that bind() made, before another contestant's run.
+  Status compare_with(DevicePeer& peer, BenchLine& line) {
+    if (!line.checked || line.check_case.empty()) return {};
     std::map<std::string, NdArray> theirs, ours;
     Status status;
-    for (const auto& [output, view] : peer.results(0)) {
-      theirs[output] = read_back(device_, stream_.get(), view, status);
+    for (const auto& [output, view] : peer.results(0))
       ours[output] =
           read_back(device_, stream_.get(), sets_[0].views().find(output)->second, status);
-    }
+    RT_RETURN_IF_ERROR(peer.enqueue(0));
+    for (const auto& [output, view] : peer.results(0))
+      theirs[output] = read_back(device_, stream_.get(), view, status);
     RT_RETURN_IF_ERROR(status);
-    check_against_peer(op_, call_, peer.name(), theirs, ours, line_);
+    check_against_peer(op_, call_, peer.name(), theirs, ours, line);
     return {};
   }
 
@@ -196,18 +238,18 @@ class DeviceBench {
   const cuda::Device& device_;
   cuda::Stream stream_;
   RefCall call_;
-  std::shared_ptr<const CompiledKernel> compiled_;
   std::vector<check::DeviceArguments> sets_;
-  std::vector<check::BoundCall> calls_;
+  std::vector<Ours> race_;
+  std::vector<BenchLine> wrong_;
   bool sweeps_ = false;
   double written_bytes_ = 0;
-  BenchLine line_;
+  BenchLine common_;  // what the lines have in common
 };
 
 }  // namespace
 
-Result<BenchLine> device_bench_case(const OpDef& op, const Case& test_case,
-                                    const BenchOptions& options) {
+Result<std::vector<BenchLine>> device_bench_case(const OpDef& op, const Case& test_case,
+                                                 const BenchOptions& options) {
   auto device = cuda::device(0);
   if (!device) return device.status();
   auto stream = cuda::Stream::create(**device);

@@ -7,7 +7,7 @@
 namespace rooftile::bench {
 
 // RT-R004 if there is no GPU that can be used.
-Result<BenchLine> device_bench_case(const OpDef& op, const Case& test_case,
-                                    const BenchOptions& options);
+Result<std::vector<BenchLine>> device_bench_case(const OpDef& op, const Case& test_case,
+                                                 const BenchOptions& options);
 
 }  // namespace rooftile::bench

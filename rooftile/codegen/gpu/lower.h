@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rooftile/base/diag.h"
+#include "rooftile/codegen/host/launcher.h"
 #include "rooftile/compile/schedule.h"
 #include "rooftile/ir/ir.h"
 #include "rooftile/lanes/lanes.h"
@@ -25,7 +26,8 @@ namespace rooftile::codegen {
 struct GpuNeeds {
   int align_bytes = 1;
   std::vector<std::string> aligned;
-  std::vector<Expr> conditions;  // over dims and integer attributes
+  std::vector<Expr> conditions;   // over dims and integer attributes
+  std::vector<AttrRange> ranges;  // of float attributes; NaN is in none
 };
 
 // The kernels of one variant, launched in order on one stream (one a phase of the program).

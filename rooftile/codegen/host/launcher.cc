@@ -102,6 +102,9 @@ std::string variant_condition(const ir::Program& program, const GpuLaunchVariant
     out += (out.empty() ? "" : " &&\n      ") + condition;
   };
   for (const Expr& condition : variant.conditions) also(emit_expr(condition) + " != 0");
+  for (const AttrRange& range : variant.ranges)
+    also(fmt::format("a_{0} >= {1:.9g} && a_{0} <= {2:.9g}", identifier(range.attr), range.least,
+                     range.most));
   for (const std::string& name : variant.aligned) {
     const ir::TensorParam& tensor = *program.tensor(name);
     if (tensor.role == ir::Role::kWorkspace) continue;  // the runtime's, aligned

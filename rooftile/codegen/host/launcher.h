@@ -30,10 +30,15 @@ Result<std::string> emit_launcher(const ir::Program& program, const std::string&
 // looked into: what the contract says of their values is the caller's promise.
 // RtGpuCall::ints holds, behind the entries of arg_layout, the strides of the workspace tensors in
 // their order, outermost first.
+struct AttrRange {
+  std::string attr;
+  double least = 0, most = 0;
+};
 struct GpuLaunchVariant {
   int align_bytes = 1;  // of data and of all strides but the innermost, of the tensors `aligned`
   std::vector<std::string> aligned;
   std::vector<Expr> conditions;            // over dims and integer attributes
+  std::vector<AttrRange> ranges;           // of float attributes
   std::vector<std::array<Expr, 3>> grids;  // of each phase; "SMS": multiprocessors of the device
 };
 Result<std::string> emit_gpu_launcher(const ir::Program& program, const std::string& name,

@@ -7,13 +7,36 @@
 
 #include "rooftile/runtime/cuda/device.h"
 #include "rooftile/runtime/cuda/launch.h"
-#include "rooftile/runtime/cuda/workspace.h"
 
 namespace rooftile::cuda {
 namespace {
 
 constexpr size_t kMaxParams = 96, kMaxMaps = 8, kMaxWorkspaces = 16;
 constexpr int64_t kWorkspaceAlign = 256;
+
+int64_t aligned_bytes(int64_t bytes) {
+  return (bytes + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
+}
+
+// The workspaces of one kind, side by side in their block.
+Status place_workspaces(const Device& device, const GpuKernelImage& image, const RtGpuCall& call,
+                        GpuWorkspace kind, std::array<void*, kMaxWorkspaces>& out) {
+  int64_t total = 0;
+  bool any = false;
+  for (size_t i = 0; i < image.workspaces.size(); ++i)
+    if (image.workspaces[i] == kind) any = true, total += aligned_bytes(call.workspace_bytes[i]);
+  if (!any) return {};
+  Result<char*> block = device_workspace(device, static_cast<abi::Stream>(call.stream), kind,
+                                         std::max<int64_t>(total, 1));
+  if (!block.ok()) return block.diag();
+  char* at = *block;
+  for (size_t i = 0; i < image.workspaces.size(); ++i) {
+    if (image.workspaces[i] != kind) continue;
+    out[i] = at;
+    at += aligned_bytes(call.workspace_bytes[i]);
+  }
+  return {};
+}
 
 TensorMapSpec map_spec(const GpuMap& map, const RtGpuCall& call, void* data) {
   TensorMapSpec spec;
@@ -187,19 +210,8 @@ Status GpuKernel::launch(const RtGpuCall& call) const {
   if (!on.ok()) return on.diag();
   const auto variant = static_cast<size_t>(call.variant);
   std::array<void*, kMaxWorkspaces> workspaces;
-  if (image_.num_workspaces > 0) {
-    int64_t total = 0;
-    for (int i = 0; i < image_.num_workspaces; ++i)
-      total += (call.workspace_bytes[i] + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
-    Result<char*> block = device_workspace(**on, static_cast<abi::Stream>(call.stream),
-                                           GpuWorkspace::kScratch, std::max<int64_t>(total, 1));
-    if (!block.ok()) return block.diag();
-    char* at = *block;
-    for (int i = 0; i < image_.num_workspaces; ++i) {
-      workspaces[static_cast<size_t>(i)] = at;
-      at += (call.workspace_bytes[i] + kWorkspaceAlign - 1) / kWorkspaceAlign * kWorkspaceAlign;
-    }
-  }
+  for (const GpuWorkspace kind : {GpuWorkspace::kScratch, GpuWorkspace::kZeroed})
+    RT_RETURN_IF_ERROR(place_workspaces(**on, image_, call, kind, workspaces));
   // A kernel that cannot be made ready must not leave the ones before it launched.
   for (size_t phase = 0; phase < image_.variants[variant].size(); ++phase) {
     Result<const Kernel*> found =

@@ -17,6 +17,7 @@
 #include "rooftile/base/dtype.h"
 #include "rooftile/runtime/cuda/module.h"
 #include "rooftile/runtime/cuda/tensor_map.h"
+#include "rooftile/runtime/cuda/workspace.h"
 #include "rooftile/runtime/ffi_abi.h"
 
 namespace rooftile::cuda {
@@ -57,7 +58,7 @@ struct GpuPhase {
 struct GpuKernelImage {
   std::string name;
   std::vector<std::vector<GpuPhase>> variants;
-  int num_workspaces = 0;
+  std::vector<GpuWorkspace> workspaces;
 };
 
 // Lives as long as the process: graphs may call it.

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "rooftile/ops/attention/attention_contract.h"
+#include "rooftile/ops/attention/attention_decode/attention_decode_raw.h"
 #include "rooftile/ops/attention/attention_program.h"
 #include "rooftile/ops/strips_sm90.h"
 
@@ -309,10 +310,11 @@ OpDef attention_decode() {
                .build = single,
                .schedule = single_schedule,
                .applies =
-                   [](const Config&, const Env& dims) {
+                   [](const Config&, const Env& dims, const TargetInfo&) {
                      return dims.at("B") * dims.at("Hkv") >= kEnoughTiles;
                    }})
       .kernel({.name = "split", .build = split, .schedule = split_schedule})
+      .kernel(decode_raw_kernel())
       .inputs(decode_inputs)
       .cost(decode_cost)
       .tolerance(attention_tolerance)
@@ -334,6 +336,8 @@ B=3 P=3 S=50 Hq=20 Hkv=1 D=160 : smoke,ci
 B=3 P=3 S=1000 Hq=32 Hkv=2 D=128 lse=1 : ci
 B=8 P=200 S=64 MP=17 block_table=1 kv_layout=paged Hq=32 Hkv=8 D=128 lse=1 : ci
 B=64 P=64 S=257 Hq=8 Hkv=2 D=64 dtype=f16 : ci
+B=7 P=60 S=16 MP=8 block_table=1 kv_layout=paged Hq=16 Hkv=2 D=128 lse=1 : ci
+B=300 P=300 S=70 Hq=8 Hkv=2 D=128 lse=1 : ci
 B=33 P=150 S=1 MP=9 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=64 lse=1 : smoke,ci
 B=3 P=9 S=32 MP=6 block_table=1 kv_layout=paged Hq=4 Hkv=1 D=128 window_left=70 dtype=f16 sink=1 : smoke,ci
 B=1 P=1 S=2048 Hq=14 Hkv=2 D=64 scale=0.125 : ci

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "rooftile/ops/attention/attention_contract.h"
+#include "rooftile/ops/attention/attention_prefill/attention_prefill_raw.h"
 #include "rooftile/ops/attention/attention_program.h"
 #include "rooftile/ops/strips_sm90.h"
 
@@ -272,11 +273,14 @@ OpDef attention_prefill() {
       .kernel({.name = "packed",
                .build = packed_sequences,
                .schedule = prefill_schedule,
-               .applies = [](const Config& config, const Env&) { return config.has("cu_q"); }})
+               .applies = [](const Config& config, const Env&,
+                             const TargetInfo&) { return config.has("cu_q"); }})
       .kernel({.name = "one",
                .build = one_sequence,
                .schedule = prefill_schedule,
-               .applies = [](const Config& config, const Env&) { return !config.has("cu_q"); }})
+               .applies = [](const Config& config, const Env&,
+                             const TargetInfo&) { return !config.has("cu_q"); }})
+      .kernel(prefill_raw_kernel())
       .inputs(prefill_inputs)
       .cost(prefill_cost)
       .tolerance(attention_tolerance)
@@ -302,6 +306,9 @@ Tq=0 Tk=0 B1=1 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 : smoke,ci
 Tq=300 Tk=300 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
 Tq=257 Tk=511 Hq=2 Hkv=1 D=64 causal=1 window_left=100 lse=1 : ci
 Tq=127 Tk=128 Hq=12 Hkv=2 D=64 dtype=f16 : ci
+Tq=77 Tk=517 Hq=4 Hkv=2 D=128 lse=1 : ci
+Tq=500 Tk=130 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
+Tq=333 Tk=641 Hq=2 Hkv=1 D=64 causal=1 lse=1 : ci
 Tq=128 Tk=129 Hq=1 Hkv=1 D=256 causal=1 dtype=f32 : ci
 Tq=700 Tk=700 B1=17 cu_q=1 cu_k=1 Hq=4 Hkv=2 D=64 causal=1 lse=1 : ci
 Tq=2000 Tk=2000 B1=1001 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 causal=1 : ci

@@ -169,7 +169,8 @@ OpDef gated_mlp() {
       .kernel({.name = "small_m",
                .build = gated_mlp_tiles,
                .schedule = small_m,
-               .applies = [](const Config&, const Env& dims) { return is_small_m(dims); }})
+               .applies = [](const Config&, const Env& dims,
+                             const TargetInfo&) { return is_small_m(dims); }})
       .kernel({.name = "large_m", .build = gated_mlp_tiles, .schedule = large_m})
       .cost(gated_mlp_cost)
       .tolerance(gated_mlp_tolerance)

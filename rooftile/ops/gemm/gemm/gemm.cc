@@ -4,6 +4,7 @@
 // One tile program: a block of D is a sum of block products over K, finished in f32 (i32 for an i32
 // result) and rounded once. The schedules differ: up to 16 rows the weights are streamed, above the
 // block of A stays in cache.
+#include "rooftile/ops/gemm/gemm/gemm_raw.h"
 #include "rooftile/ops/gemm/gemm_contract.h"
 #include "rooftile/ops/gemm/gemm_program.h"
 #include "rooftile/ops/gemm/gemm_sm90.h"
@@ -64,8 +65,11 @@ OpDef gemm() {
       .kernel({.name = "small_m",
                .build = gemm_tiles,
                .schedule = small_m,
-               .applies = [](const Config&, const Env& dims) { return is_small_m(dims); }})
+               .applies = [](const Config&, const Env& dims,
+                             const TargetInfo&) { return is_small_m(dims); }})
       .kernel({.name = "large_m", .build = gemm_tiles, .schedule = large_m})
+      .kernel(gemm_raw_few_rows())
+      .kernel(gemm_raw_tiles())
       .cases(R"(
 M=1 N=1 K=1 : smoke,ci
 M=0 N=5 K=7 : smoke,ci
@@ -101,6 +105,10 @@ M=300 N=700 K=513 packed_b=1 dtype=f32 activation=silu bias=1 : ci
 M=128 N=256 K=64 bias=1 c=1 : ci
 M=1 N=384 K=64 bias=1 c=1 : ci
 M=576 N=16 K=7168 : ci
+M=5 N=776 K=328 : ci
+M=40 N=1000 K=136 alpha=0.25 : ci
+M=130 N=776 K=264 : ci
+M=300 N=1032 K=520 alpha=2 : ci
 M=65536 N=10 K=10 bias=1 : ci
 M=1 N=4096 K=4096 packed_b=1 : llm
 M=16 N=4096 K=4096 packed_b=1 : llm

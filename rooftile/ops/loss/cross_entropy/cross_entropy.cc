@@ -10,6 +10,7 @@
 // are large (pytorch#38839).
 #include <limits>
 
+#include "rooftile/ops/loss/cross_entropy/cross_entropy_raw.h"
 #include "rooftile/ops/numerics.h"
 #include "rooftile/ops/strips_sm90.h"
 
@@ -188,6 +189,7 @@ OpDef cross_entropy() {
                          kBlock;  // read twice a block: 16 KB of f32 stay in the first cache
                      return schedule;
                    }})
+      .kernel(cross_entropy_raw_kernel())
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("V"));
         double outputs = (call.config.has("lse") ? 8.0 : 4.0) * static_cast<double>(call.dim("T"));

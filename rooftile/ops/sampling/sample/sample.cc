@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/sampling/sample/sample_raw.h"
 #include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
@@ -209,6 +210,7 @@ OpDef sample() {
                      if (target.gpu) return sm90_streamed(dims.at("V"), config.dtype("logits"));
                      return row_schedule({"e"});
                    }})
+      .kernel(sample_raw_kernel())
       .cost([](const RefCall& call) {
         double rows = static_cast<double>(call.dim("B")),
                columns = static_cast<double>(call.dim("V"));

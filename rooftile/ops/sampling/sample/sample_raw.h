@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The raw route of sample: sampling/raw/sample_sm90.cu and what it takes. The yardstick of the tile
+// route; it goes when that reaches it.
+#pragma once
+
+#include "rooftile/ops/op_def.h"
+
+namespace rooftile::ops {
+
+KernelDef sample_raw_kernel();
+
+}  // namespace rooftile::ops
