@@ -80,6 +80,10 @@ Edit never_late() {
   return [](Schedule& s) { s.gpu.loop.clear(); };
 }
 
+Edit boxes_of_keys() {
+  return [](Schedule& s) { s.gpu.copy["k"].via = s.gpu.copy["v"].via = gpu::Via::kTma; };
+}
+
 std::vector<FragmentCase> cases() {
   return {
       {"gemm_edges", "gemm", "large_m", "M=70 N=72 K=136", gemm_tile(64, 64, 1, 1, 2, true)},
@@ -122,23 +126,18 @@ std::vector<FragmentCase> cases() {
       {"prefill_in_order", "attention_prefill", "one", "Tq=70 Tk=150 Hq=1 Hkv=1 D=64 causal=1",
        never_late()},
       {"decode", "attention_decode", "single", "B=3 P=3 S=150 Hq=4 Hkv=2 D=64 lse=1", {}},
-      {"decode_window_sink",
-       "attention_decode",
-       "single",
-       "B=2 P=2 S=100 Hq=8 Hkv=1 D=128 window_left=40 sink=1",
-       {}},
+      {"decode_window_sink", "attention_decode", "single",
+       "B=2 P=2 S=100 Hq=8 Hkv=1 D=128 window_left=40 sink=1", boxes_of_keys()},
       {"decode_split", "attention_decode", "split", "B=2 P=2 S=300 Hq=4 Hkv=2 D=64 lse=1", {}},
       {"decode_pages_of_one",
        "attention_decode",
        "single",
        "B=2 P=170 S=1 MP=80 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=128 lse=1",
        {}},
-      {"decode_pages_window",
-       "attention_decode",
-       "single",
+      {"decode_pages_window", "attention_decode", "single",
        "B=2 P=30 S=16 MP=9 block_table=1 kv_layout=paged Hq=4 Hkv=2 D=64 window_left=70 sink=1 "
        "dtype=f16",
-       {}},
+       boxes_of_keys()},
       {"decode_pages_split",
        "attention_decode",
        "split",

@@ -9,7 +9,6 @@
 
 namespace rooftile::codegen {
 
-using ir::Node;
 using ir::Op;
 
 Status Placer::place_ring(const gpu::Ring& ring) {

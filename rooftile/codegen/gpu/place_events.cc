@@ -8,7 +8,6 @@
 
 namespace rooftile::codegen {
 
-using ir::Node;
 using ir::Op;
 
 Status Placer::copy_events(const ir::Block& block, std::vector<Event>& out) {

@@ -5,7 +5,6 @@
 
 namespace rooftile::codegen {
 
-using ir::Node;
 using ir::Op;
 
 bool Placer::is_partial(ValueId id) const {

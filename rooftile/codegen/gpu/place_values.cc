@@ -7,7 +7,6 @@
 
 namespace rooftile::codegen {
 
-using ir::Node;
 using ir::Op;
 
 int Placer::total_weight(ValueId id) {
