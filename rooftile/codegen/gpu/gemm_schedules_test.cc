@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
         Variation{"TurnsCluster", "BM=64 share=turns turns=kk grid=persistent cluster=i:2", 330, 72,
                   200},
         Variation{"TurnsEachStep", "turns=kk:step grid=persistent", 264, 72, 264}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& param_info) { return std::string(param_info.param.name); });
 
 // What is asked for and cannot be had, and the precondition that the message names.
 TEST(GemmSchedules, RefusesWhatItCannotPlace) {
