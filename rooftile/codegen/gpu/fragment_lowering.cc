@@ -12,7 +12,6 @@
 namespace rooftile::codegen {
 
 using ir::Node;
-using ir::Op;
 using lanes::Ins;
 using lanes::Ty;
 
