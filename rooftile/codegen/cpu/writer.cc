@@ -10,7 +10,7 @@ std::string c_symbol(const std::string& name) {
 }
 
 void Writer::line(const std::string& text) {
-  text_.append(static_cast<size_t>(2 * indent_), ' ');
+  text_.append(2 * static_cast<size_t>(indent_), ' ');
   text_ += text;
   text_ += '\n';
 }

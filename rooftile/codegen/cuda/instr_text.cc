@@ -11,7 +11,6 @@ namespace {
 
 using lanes::Ins;
 using lanes::Instr;
-using lanes::Val;
 using Mode = Operand::Mode;
 
 struct InstrRow {

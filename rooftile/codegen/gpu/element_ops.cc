@@ -332,7 +332,7 @@ Val pack_elements(DType dtype, const std::vector<Val>& elements, int width, int 
     return lanes::cast(Ty::kU32, shifted_right(element, word % 2 == 0 ? 0 : 32));
   }
   const int per_word = 32 / bits;
-  const auto first = static_cast<size_t>(word * per_word);
+  const auto first = static_cast<size_t>(word) * static_cast<size_t>(per_word);
   if (per_word == 1) return elements[first];
   if (dtype == DType::kBf16 || dtype == DType::kF16) {
     const Fn pack = dtype == DType::kBf16 ? Fn::kPackBf16 : Fn::kPackF16;
