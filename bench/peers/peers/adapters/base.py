@@ -63,3 +63,16 @@ def need_plain_attention(case: Case, *, causal_square: bool = True) -> None:
     need(not case.has("cu_q"), "packed sequences are another function")
     if causal_square and case.flags.get("causal"):
         need(case.shape["Tq"] == case.shape["Tk"], "its causal mask starts at the first key")
+
+
+def flash_attention_prefill(flash_attn_func: Callable, case: Case, t: Tensors) -> Call:
+    """The call that the editions of FlashAttention share; some return the log-sum-exp, too."""
+    need_plain_attention(case, causal_square=False)  # bottom-right, as ours
+    q, k, v = (t[name].unsqueeze(0) for name in "qkv")  # [1, T, H, D]
+    scale, causal = case.attrs["scale"], case.flags["causal"]
+
+    def run() -> dict:
+        out = flash_attn_func(q, k, v, softmax_scale=scale, causal=causal)
+        return {"o": (out[0] if isinstance(out, tuple) else out).squeeze(0)}
+
+    return run

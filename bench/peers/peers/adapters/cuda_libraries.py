@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..case import Case, Tensors
-from .base import Call, Peer, need, need_plain_attention
+from .base import Call, Peer, flash_attention_prefill, need, need_plain_attention
 
 DENSE_PAGE = 64
 
@@ -13,15 +13,7 @@ class FlashAttention3(Peer):
     def attention_prefill(self, case: Case, t: Tensors) -> Call:
         from flash_attn_interface import flash_attn_func
 
-        need_plain_attention(case, causal_square=False)  # bottom-right, as ours
-        q, k, v = (t[name].unsqueeze(0) for name in "qkv")  # [1, T, H, D]
-        scale, causal = case.attrs["scale"], case.flags["causal"]
-
-        def run() -> dict:
-            out = flash_attn_func(q, k, v, softmax_scale=scale, causal=causal)
-            return {"o": (out[0] if isinstance(out, tuple) else out).squeeze(0)}
-
-        return run
+        return flash_attention_prefill(flash_attn_func, case, t)
 
     def attention_decode(self, case: Case, t: Tensors) -> Call:
         from flash_attn_interface import flash_attn_with_kvcache
