@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integer arithmetic with proofs: does a goal follow from what is known?
+//
+// Terms are rooftile::Expr over mathematical integers: a comparison is a formula, a symbol is any
+// integer until a fact says more, an index tensor's element (kIndexLoad) is an uninterpreted
+// function. Products of symbols, and division and remainder by one, are named and come with the
+// lemmas that kernels need (monotonicity, 0 <= x % d < d, uniqueness of quotient and remainder), so
+// that what is asked stays linear; divisibility facts (K % 8 == 0) become substitutions (K = 8 K').
+// What is still nonlinear is answered with unknown, never guessed.
+//
+// Cheapest prover first: bounds of linear terms, then Z3 with a resource limit, so that verdicts do
+// not depend on the machine's speed. Facts nest: pop() forgets those since the last push().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rooftile/base/expr.h"
+#include "rooftile/verify/verdict.h"
+
+namespace rooftile::verify {
+
+struct ArithmeticLimits {
+  uint64_t rlimit = 2'000'000;  // of Z3, a question
+  bool solver = true;           // false: the cheap provers alone, as the independent checker does
+};
+
+// What is promised of the values of an index tensor, beyond each element's range.
+struct IndexFacts {
+  std::string tensor;
+  int rank = 1;
+  bool has_range = false;
+  Expr lo, hi;                  // lo <= t[...] < hi
+  bool non_decreasing = false;  // rank 1: i <= j implies t[i] <= t[j]
+  bool distinct = false;        // rank 1: i != j implies t[i] != t[j]
+};
+
+struct Answer {
+  Verdict verdict = Verdict::kUnknown;
+  Prover prover = Prover::kNone;
+  Env model;           // refuted: a value for every symbol of goal and facts
+  std::string reason;  // unknown: why
+};
+
+class Arithmetic {
+ public:
+  explicit Arithmetic(const ArithmeticLimits& limits = {});
+  ~Arithmetic();
+  Arithmetic(const Arithmetic&) = delete;
+  Arithmetic& operator=(const Arithmetic&) = delete;
+
+  void push();
+  void pop();
+  void assume(const Expr& fact);  // != 0
+  void assume(const IndexFacts& facts);
+  // Does `goal` != 0 follow? Refuted: the model meets every fact and breaks the goal, which has
+  // been checked by evaluation.
+  Answer prove(const Expr& goal);
+  // Is there a point that meets all facts? Proofs from facts that contradict each other are worth
+  // nothing: proved = there is one, with the point in `model`.
+  Answer consistent();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A statement as text, with its facts, in an order that does not depend on how it was built: the
+// key of cached verdicts and the evidence of certificates.
+std::string question_text(const std::vector<Expr>& facts, const std::vector<IndexFacts>& index,
+                          const Expr& goal);
+
+}  // namespace rooftile::verify
