@@ -194,15 +194,34 @@ CudaOptions cuda_options(const lanes::Program& phase) {
   return options;
 }
 
+// NVRTC behind the last of the checks of L2, which unrolls the whole kernel: it takes longer than
+// all else that a start from a warm cache does, and what is in the cache has passed it.
+CudaCompiler checked_nvrtc(const lanes::Program& phase) {
+  CudaCompiler compiler = CudaCompiler::nvrtc();
+  compiler.compile = [&phase, compile = std::move(compiler.compile)](
+                         const std::string& text, const CudaOptions& options,
+                         const std::string& subject) -> Result<CudaBinary> {
+    const bool hand_written = phase.body.empty();
+    if (Status status = hand_written ? Status() : lanes::verify(phase); !status.ok())
+      return status.diag();
+    return compile(text, options, subject);
+  };
+  return compiler;
+}
+
+Result<CachedCubin> cubin_of(const KernelSource& source, const GpuText& text) {
+  const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
+  Result<CubinCache> cache = CubinCache::open("", "", checked_nvrtc(phase));
+  if (!cache.ok()) return cache.diag();
+  return cache->get_or_compile(text.text, cuda_options(phase), text.name);
+}
+
 // The cubins of all texts of `source`, being compiled: each may take seconds, so they are at the
 // same time, and the launcher beside them. A machine without threads to spare does it one by one.
 std::vector<std::future<Result<CachedCubin>>> compile_texts(const KernelSource& source) {
   std::vector<std::future<Result<CachedCubin>>> cubins;
   for (const GpuText& text : source.gpu_texts)
-    cubins.push_back(std::async([&source, &text] {
-      const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
-      return compile_cubin_cached(text.text, cuda_options(phase), text.name);
-    }));
+    cubins.push_back(std::async([&source, &text] { return cubin_of(source, text); }));
   return cubins;
 }
 
@@ -336,10 +355,10 @@ Result<std::shared_ptr<const CompiledKernel>> compile_gpu(KernelSource source) {
 }
 
 Status carry_gpu(const KernelSource& source, const std::string& dir) {
-  Result<CubinCache> cache = CubinCache::open();
-  if (!cache.ok()) return cache.diag();
   for (const GpuText& text : source.gpu_texts) {
     const lanes::Program& phase = source.variants[text.variant].phases[text.phase];
+    Result<CubinCache> cache = CubinCache::open("", "", checked_nvrtc(phase));
+    if (!cache.ok()) return cache.diag();
     Result<CachedCubin> cubin = cache->carry_to(dir, text.text, cuda_options(phase), text.name);
     if (!cubin.ok()) return cubin.diag();
     RT_RETURN_IF_ERROR(shipped_ok(cubin->binary.report, text.name));

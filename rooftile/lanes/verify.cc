@@ -523,8 +523,10 @@ class Verifier {
 
 }  // namespace
 
+Status verify_rolled(const Program& program) { return Verifier(program, false).run(); }
+
 Status verify(const Program& program) {
-  RT_RETURN_IF_ERROR(Verifier(program, false).run());
+  RT_RETURN_IF_ERROR(verify_rolled(program));
   return Verifier(unrolled(program), true).run();
 }
 

@@ -332,7 +332,7 @@ std::vector<KernelParam> kernel_params(const Program& program) {
 }
 
 Result<std::string> emit_cuda(const Program& program) {
-  RT_RETURN_IF_ERROR(lanes::verify(program));
+  RT_RETURN_IF_ERROR(lanes::verify_rolled(program));
   for (const lanes::SharedAlloc& alloc : program.shared)
     if (alloc.offset < 0) {
       Diag diag;

@@ -34,7 +34,8 @@ struct KernelParam {
 // Tensor maps, tensors, strides, dims, attributes; each group in the program's order.
 std::vector<KernelParam> kernel_params(const lanes::Program& program);
 
-// Fails as verify does, and where shared memory is not placed. The kernel's name is the program's.
+// Fails as verify_rolled does (whoever compiles the text runs the rest of verify), and where shared
+// memory is not placed. The kernel's name is the program's.
 Result<std::string> emit_cuda(const lanes::Program& program);
 
 }  // namespace rooftile::codegen
