@@ -7,7 +7,7 @@ if(CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 option(ROOFTILE_PCH "precompile the standard headers" ${ROOFTILE_PCH_DEFAULT})
 
-set(ROOFTILE_PCH_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
+set(ROOFTILE_PCH_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <fstream> <functional>
   <limits> <map> <memory> <mutex> <numeric> <optional> <set> <sstream> <string> <string_view> <utility> <vector>
   <fmt/format.h>)
 
