@@ -205,7 +205,8 @@ Answer Arithmetic::Impl::refine_with_solver(std::vector<Formula> formulas, const
   Answer answer;
   answer.prover = Prover::kSolver;
   AtomClosure closure(atoms_);
-  for (int round = 0; round < kSolverRounds; ++round) {
+  uint64_t left = limits_.rlimit;
+  for (int round = 0; round < kSolverRounds && left > 0; ++round) {
     for (const Formula& f : formulas) closure.visit(f);
     for (std::vector<AtomId> fresh = closure.take_new(); !fresh.empty(); fresh = closure.take_new())
       for (AtomId id : fresh)
@@ -213,7 +214,8 @@ Answer Arithmetic::Impl::refine_with_solver(std::vector<Formula> formulas, const
           closure.visit(axiom);
           formulas.push_back(axiom);
         }
-    const SolverAnswer found = ask_solver(formulas, limits_.rlimit);
+    const SolverAnswer found = ask_solver(formulas, left);
+    left -= std::min(left, found.work);
     if (found.status == SolverAnswer::Status::kEmpty) {
       answer.verdict = Verdict::kProved;
       return answer;
@@ -250,7 +252,8 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
     }
   }
   const Point at(bounds, &model);
-  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, kEach);
+  int64_t work = Budget{}.work;
+  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, kEach, work);
   const std::vector<Formula> pairs = pair_lemmas(atoms_, loads_, at, kEach);
   lemmas.insert(lemmas.end(), pairs.begin(), pairs.end());
   for (const auto& [id, value] : model) {
@@ -329,7 +332,7 @@ bool Arithmetic::Impl::meets(const Model& model, const Expr* goal, Answer& answe
 // Smaller values, symbol by symbol from the largest, each bounded by the least power of two that
 // leaves a point.
 void Arithmetic::Impl::shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer) {
-  constexpr Budget kBudget{600, 40, 40};
+  constexpr Budget kBudget{200'000, 40, 40};
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, v] : answer.model)
     if (name.find('[') == std::string::npos) order.emplace_back(v < 0 ? v : -v, name);

@@ -8,7 +8,9 @@
 namespace rooftile::verify::arith {
 namespace {
 
-constexpr size_t kMostFactors = 4;  // of a product that a lemma may bring in
+constexpr int64_t kMostParts = 30;    // of a lemma, before equal ones are added
+constexpr int64_t kPreviewCost = 20;  // of a part, in sums of integers
+constexpr size_t kMostFactors = 4;    // of a product that a lemma may bring in
 
 void quotient_axioms(AtomTable& atoms, AtomId id, std::vector<Formula>& out) {
   const Term q = Term::atom(id), a = atoms[id].args[0], b = atoms[id].args[1];
@@ -44,20 +46,26 @@ struct Preview {
 };
 Preview preview(const AtomTable& atoms, const Term& a, const Term& b, const Point& at) {
   Preview out;
-  out.value = at.value(a) * Rational(b.constant) + at.value(b) * Rational(a.constant) -
-              Rational(mul(a.constant, b.constant));
-  for (const auto& [x, cx] : a.parts)
-    for (const auto& [y, cy] : b.parts) {
+  const auto take = [&](const std::vector<AtomId>& sorted_factors, Wide c) {
+    const AtomId id = atoms.find_product(sorted_factors);
+    const bool met = id >= 0 && at.knows(id);
+    out.fresh += met ? 0 : 1;
+    out.degree = std::max(out.degree, sorted_factors.size());
+    out.value =
+        out.value + (met ? at.value(id) : value_of_factors(sorted_factors, at)) * Rational(c);
+  };
+  out.value = Rational(mul(a.constant, b.constant));
+  if (b.constant != 0)
+    for (const auto& [x, c] : a.parts) take(atoms.factors(x), mul(c, b.constant));
+  for (const auto& [y, d] : b.parts) {
+    if (a.constant != 0) take(atoms.factors(y), mul(d, a.constant));
+    for (const auto& [x, c] : a.parts) {
       std::vector<AtomId> all = atoms.factors(x);
       for (AtomId f : atoms.factors(y)) all.push_back(f);
       std::sort(all.begin(), all.end());
-      const AtomId id = atoms.find_product(all);
-      const bool met = id >= 0 && at.knows(id);
-      out.fresh += met ? 0 : 1;
-      out.degree = std::max(out.degree, all.size());
-      out.value =
-          out.value + (met ? at.value(id) : value_of_factors(all, at)) * Rational(mul(cx, cy));
+      take(all, mul(c, d));
     }
+  }
   return out;
 }
 
@@ -73,6 +81,19 @@ struct Candidate {
   Relation relation;
   int fresh;
 };
+
+void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& atoms,
+                   const Point& at, std::vector<Candidate>& out) {
+  try {
+    const Preview p = preview(atoms, literal.term, factor, at);
+    const bool broken =
+        literal.relation == Relation::kEq ? !p.value.is_zero() : p.value < Rational(0);
+    if (broken && p.degree <= kMostFactors)
+      out.push_back({literal.term, factor, literal.relation, p.fresh});
+  } catch (const Overflow&) {
+    // a point so far out that another lemma serves better
+  }
+}
 
 // Terms that are not negative and contain the product of `factors`.
 std::vector<Term> known_signs(AtomTable& atoms, const std::vector<AtomId>& factors,
@@ -93,7 +114,7 @@ std::vector<Term> known_signs(AtomTable& atoms, const std::vector<AtomId>& facto
 }
 
 void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& literals,
-                const Point& at, std::vector<Candidate>& out) {
+                const Point& at, std::vector<Candidate>& out, int64_t& work) {
   const std::vector<AtomId> all = atoms.factors(wrong);
   std::map<std::vector<AtomId>, std::vector<Term>> signs;
   for (const Literal& literal : literals) {
@@ -104,18 +125,16 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
         continue;
       const std::vector<AtomId> cofactor = without(all, inner);
       if (literal.relation == Relation::kEq) {
-        const Term b = Term::atom(atoms.product(cofactor));
-        const Preview p = preview(atoms, literal.term, b, at);
-        if (!p.value.is_zero() && p.degree <= kMostFactors)
-          out.push_back({literal.term, b, Relation::kEq, p.fresh});
+        add_if_broken(literal, Term::atom(atoms.product(cofactor)), atoms, at, out);
         continue;
       }
       auto [it, fresh] = signs.try_emplace(cofactor);
       if (fresh) it->second = known_signs(atoms, cofactor, literals, at);
-      for (const Term& b : it->second) {
-        const Preview p = preview(atoms, literal.term, b, at);
-        if (p.value < Rational(0) && p.degree <= kMostFactors)
-          out.push_back({literal.term, b, Relation::kGe, p.fresh});
+      for (const Term& factor : it->second) {
+        const auto cost = static_cast<int64_t>(literal.term.parts.size() * factor.parts.size());
+        if (work < 0 || cost > kMostParts) continue;
+        work -= cost * kPreviewCost;
+        add_if_broken(literal, factor, atoms, at, out);
       }
     }
   }
@@ -237,11 +256,11 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFact
 }
 
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
-                                    const Point& at, size_t limit) {
+                                    const Point& at, size_t limit, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
     if (atoms.is_product(id) && !(product_value(atoms, id, at) == at.value(id)))
-      lemmas_for(atoms, id, literals, at, candidates);
+      lemmas_for(atoms, id, literals, at, candidates, work);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.fresh < b.fresh; });
   std::vector<Formula> out;

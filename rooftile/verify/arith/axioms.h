@@ -43,9 +43,9 @@ struct Point {
 };
 
 // Facts (of `literals`) times factors whose sign is known, that the point contradicts, at most
-// `limit`. Consequences of the literals, not valid without them.
+// `limit`; `work` counts down. Consequences of the literals, not valid without them.
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
-                                    const Point& at, size_t limit);
+                                    const Point& at, size_t limit, int64_t& work);
 // Valid always: the order of products with a common factor, quotients of one dividend, elements of
 // one index tensor.
 std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, const Point& at,

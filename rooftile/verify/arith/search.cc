@@ -33,7 +33,8 @@ std::vector<AtomId> AtomClosure::take_new() { return std::exchange(new_, {}); }
 namespace {
 
 constexpr int kPropagationRounds = 4;
-constexpr int kLookaheadPivots = 200;
+constexpr int64_t kLookaheadWork = 50'000;
+constexpr int64_t kCopiedAtOnce = 4;  // numbers, at the cost of a sum
 constexpr size_t kLookaheadClauses = 24;
 
 // From t >= 0: each atom's bound where all others are bounded.
@@ -137,6 +138,7 @@ class Search {
   Step take_clause(Branch& b, int depth, Status& status);
   Step take_lemmas(Branch& b, int depth);
   Step take_pairs(Branch& b, int depth);
+  Step take_cuts(Branch& b);
   std::optional<std::vector<Formula>> split(const Branch& b);
   Status explore_all(const Branch& b, const std::vector<Formula>& cases, int depth);
   void keep_model(const Branch& b);
@@ -152,7 +154,7 @@ Outcome::Status Search::explore(Branch b, int depth) {
   if (--budget_.branches < 0) return Status::kUnknown;
   for (;;) {
     if (b.dead) return Status::kEmpty;
-    switch (b.lp.check(budget_.pivots)) {
+    switch (b.lp.check(budget_.work)) {
       case Simplex::Status::kEmpty:
         return Status::kEmpty;
       case Simplex::Status::kLimit:
@@ -164,6 +166,7 @@ Outcome::Status Search::explore(Branch b, int depth) {
     const Step clause = take_clause(b, depth, status);
     if (clause == Step::kDecided) return status;
     if (clause == Step::kProgress || take_lemmas(b, depth) == Step::kProgress) continue;
+    if (take_cuts(b) == Step::kProgress) continue;
     if (auto cases = split(b)) return explore_all(b, *cases, depth);
     if (take_pairs(b, depth) == Step::kProgress) continue;
     for (AtomId id : b.lp.atoms()) {
@@ -188,11 +191,11 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
     for (const Formula& arg : b.clauses[i]->args) {
       Branch attempt = b;
       extend(attempt, arg);
-      int pivots = std::min(kLookaheadPivots, budget_.pivots);
-      const int before = pivots;
-      if (!attempt.dead && attempt.lp.check(pivots) != Simplex::Status::kEmpty)
+      int64_t work = std::min(kLookaheadWork, budget_.work);
+      budget_.work -= work + attempt.lp.size() / kCopiedAtOnce;
+      if (!attempt.dead && attempt.lp.check(work) != Simplex::Status::kEmpty)
         possible.push_back(arg);
-      budget_.pivots -= before - std::max(pivots, 0);
+      budget_.work += work;
     }
     if (possible.empty()) {
       status = Status::kEmpty;
@@ -226,7 +229,7 @@ Search::Step Search::take_lemmas(Branch& b, int depth) {
     wrong |= atoms_.is_product(id) && !(product_value(atoms_, id, b.lp) == b.lp.value(id));
   if (!wrong) return Step::kNothing;
   propagate(b);
-  const std::vector<Formula> lemmas = product_lemmas(atoms_, b.literals, b.lp, 4);
+  const std::vector<Formula> lemmas = product_lemmas(atoms_, b.literals, b.lp, 4, budget_.work);
   if (lemmas.empty()) return Step::kNothing;
   budget_.lemmas -= static_cast<int>(lemmas.size());
   for (const Formula& lemma : lemmas) {
@@ -245,6 +248,31 @@ Search::Step Search::take_pairs(Branch& b, int depth) {
     extend(b, lemma);
     if (depth == 0) root_lemmas_.push_back(lemma);
   }
+  return Step::kProgress;
+}
+
+// An equation removes an atom from a fact that shares it; if what is left has a common factor, its
+// constant is rounded: p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r.
+Search::Step Search::take_cuts(Branch& b) {
+  std::vector<Formula> cuts;
+  for (const Literal& equation : b.literals) {
+    if (equation.relation != Relation::kEq) continue;
+    for (const Literal& fact : b.literals) {
+      if (fact.relation != Relation::kGe) continue;
+      for (const auto& [id, c] : equation.term.parts) {
+        const Wide d = fact.term.coefficient(id);
+        if (d == 0 || d % c != 0) continue;
+        const Term left = fact.term - equation.term * (d / c);
+        const Wide g = content(left);
+        if (g <= 1 || left.constant % g == 0) continue;
+        Formula cut = at_least_zero(left);
+        if (!holds(cut, b.lp)) cuts.push_back(std::move(cut));
+      }
+    }
+  }
+  if (cuts.empty() || budget_.lemmas <= 0) return Step::kNothing;
+  budget_.lemmas -= static_cast<int>(cuts.size());
+  for (const Formula& cut : cuts) extend(b, cut);
   return Step::kProgress;
 }
 
@@ -279,12 +307,18 @@ std::optional<std::vector<Formula>> Search::split(const Branch& b) {
 Outcome::Status Search::explore_all(const Branch& b, const std::vector<Formula>& cases, int depth) {
   Status all = Status::kEmpty;
   for (const Formula& f : cases) {
-    Branch next = b;
-    extend(next, f);
-    const Status status = explore(std::move(next), depth + 1);
+    Status status = Status::kUnknown;
+    try {
+      Branch next = b;
+      budget_.work -= next.lp.size() / kCopiedAtOnce;
+      extend(next, f);
+      status = explore(std::move(next), depth + 1);
+    } catch (const Overflow&) {
+      // this case remains open
+    }
     if (status == Status::kModel) return status;
     if (status == Status::kUnknown) all = status;
-    if (budget_.branches < 0 || budget_.pivots < 0) return Status::kUnknown;
+    if (budget_.branches < 0 || budget_.work < 0) return Status::kUnknown;
   }
   return all;
 }

@@ -16,7 +16,7 @@
 namespace rooftile::verify::arith {
 
 struct Budget {
-  int pivots = 4000;
+  int64_t work = 2'000'000;  // of sums and products
   int branches = 200;
   int lemmas = 120;
 };
