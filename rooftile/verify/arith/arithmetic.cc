@@ -251,9 +251,11 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
       bounds.assert_literal(part->literal);
     }
   }
+  size_t degree = 2;
+  for (const auto& entry : model) degree = std::max(degree, atoms_.factors(entry.first).size());
   const Point at(bounds, &model);
   int64_t work = Budget{}.work;
-  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, kEach, work);
+  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, {kEach, degree, 2}, work);
   const std::vector<Formula> pairs = pair_lemmas(atoms_, loads_, at, kEach);
   lemmas.insert(lemmas.end(), pairs.begin(), pairs.end());
   for (const auto& [id, value] : model) {
@@ -332,7 +334,7 @@ bool Arithmetic::Impl::meets(const Model& model, const Expr* goal, Answer& answe
 // Smaller values, symbol by symbol from the largest, each bounded by the least power of two that
 // leaves a point.
 void Arithmetic::Impl::shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer) {
-  constexpr Budget kBudget{200'000, 40, 40};
+  constexpr Budget kBudget{200'000, 40, 40, 8};
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, v] : answer.model)
     if (name.find('[') == std::string::npos) order.emplace_back(v < 0 ? v : -v, name);

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 
 namespace rooftile::verify::arith {
 namespace {
 
 constexpr int64_t kMostParts = 30;    // of a lemma, before equal ones are added
 constexpr int64_t kPreviewCost = 20;  // of a part, in sums of integers
-constexpr size_t kMostFactors = 4;    // of a product that a lemma may bring in
 
 void quotient_axioms(AtomTable& atoms, AtomId id, std::vector<Formula>& out) {
   const Term q = Term::atom(id), a = atoms[id].args[0], b = atoms[id].args[1];
@@ -83,12 +83,12 @@ struct Candidate {
 };
 
 void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& atoms,
-                   const Point& at, std::vector<Candidate>& out) {
+                   const Point& at, const LemmaLimits& limits, std::vector<Candidate>& out) {
   try {
     const Preview p = preview(atoms, literal.term, factor, at);
     const bool broken =
         literal.relation == Relation::kEq ? !p.value.is_zero() : p.value < Rational(0);
-    if (broken && p.degree <= kMostFactors)
+    if (broken && p.degree <= limits.degree && p.fresh <= limits.fresh)
       out.push_back({literal.term, factor, literal.relation, p.fresh});
   } catch (const Overflow&) {
     // a point so far out that another lemma serves better
@@ -114,7 +114,8 @@ std::vector<Term> known_signs(AtomTable& atoms, const std::vector<AtomId>& facto
 }
 
 void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& literals,
-                const Point& at, std::vector<Candidate>& out, int64_t& work) {
+                const Point& at, const LemmaLimits& limits, std::vector<Candidate>& out,
+                int64_t& work) {
   const std::vector<AtomId> all = atoms.factors(wrong);
   std::map<std::vector<AtomId>, std::vector<Term>> signs;
   for (const Literal& literal : literals) {
@@ -125,7 +126,7 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
         continue;
       const std::vector<AtomId> cofactor = without(all, inner);
       if (literal.relation == Relation::kEq) {
-        add_if_broken(literal, Term::atom(atoms.product(cofactor)), atoms, at, out);
+        add_if_broken(literal, Term::atom(atoms.product(cofactor)), atoms, at, limits, out);
         continue;
       }
       auto [it, fresh] = signs.try_emplace(cofactor);
@@ -134,7 +135,7 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
         const auto cost = static_cast<int64_t>(literal.term.parts.size() * factor.parts.size());
         if (work < 0 || cost > kMostParts) continue;
         work -= cost * kPreviewCost;
-        add_if_broken(literal, factor, atoms, at, out);
+        add_if_broken(literal, factor, atoms, at, limits, out);
       }
     }
   }
@@ -256,18 +257,20 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFact
 }
 
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
-                                    const Point& at, size_t limit, int64_t& work) {
+                                    const Point& at, const LemmaLimits& limits, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
     if (atoms.is_product(id) && !(product_value(atoms, id, at) == at.value(id)))
-      lemmas_for(atoms, id, literals, at, candidates, work);
+      lemmas_for(atoms, id, literals, at, limits, candidates, work);
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.fresh < b.fresh; });
   std::vector<Formula> out;
+  std::set<std::string> taken;
   for (const Candidate& c : candidates) {
-    if (out.size() >= limit) break;
+    if (out.size() >= limits.count) break;
     const Term product = atoms.times(c.a, c.b);
-    out.push_back(c.relation == Relation::kGe ? at_least_zero(product) : is_zero(product));
+    Formula lemma = c.relation == Relation::kGe ? at_least_zero(product) : is_zero(product);
+    if (taken.insert(key_of(lemma)).second) out.push_back(std::move(lemma));
   }
   return out;
 }
@@ -287,14 +290,15 @@ std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, con
   return out;
 }
 
-std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at) {
-  constexpr Wide kWide = 16;
+std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at,
+                                   bool few) {
+  constexpr Wide kFew = 8, kWide = 16;
   AtomId best = -1;
   std::optional<Wide> best_width;
   for (AtomId f : atoms.factors(product)) {
     const auto [lo, hi] = at.bounds(f);
     const Term x = Term::atom(f);
-    if (!(lo && *lo >= 0) && !(hi && *hi <= 0))  // its sign first
+    if (!few && !(lo && *lo >= 0) && !(hi && *hi <= 0))  // its sign first
       return {is_zero(x), at_least_zero(x - 1), at_least_zero(-x - 1)};
     if (lo && hi && *lo == *hi) continue;
     const auto width = lo && hi ? std::optional(sub(*hi, *lo)) : std::nullopt;
@@ -303,7 +307,7 @@ std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const
       best_width = width;
     }
   }
-  if (best < 0) return {};
+  if (best < 0 || (few && !(best_width && *best_width <= kFew))) return {};
   const Term x = Term::atom(best);
   const Wide v = at.value(best).floor();
   if (!best_width || *best_width <= kWide)

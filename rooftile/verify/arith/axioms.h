@@ -42,17 +42,23 @@ struct Point {
   std::vector<AtomId> atoms() const;
 };
 
-// Facts (of `literals`) times factors whose sign is known, that the point contradicts, at most
-// `limit`; `work` counts down. Consequences of the literals, not valid without them.
+struct LemmaLimits {
+  size_t count;   // of lemmas
+  size_t degree;  // of the products in them
+  int fresh;      // products that a lemma may bring in
+};
+// Facts (of `literals`) times factors whose sign is known, that the point contradicts. Consequences
+// of the literals, not valid without them. `work` counts down.
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
-                                    const Point& at, size_t limit, int64_t& work);
+                                    const Point& at, const LemmaLimits& limits, int64_t& work);
 // Valid always: the order of products with a common factor, quotients of one dividend, elements of
 // one index tensor.
 std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, const Point& at,
                                  size_t limit);
 // Cases that together are all, of which each says more about a factor of a product that the point
-// gets wrong.
-std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at);
+// gets wrong. `few`: only if one of a handful of values is all that a factor can have.
+std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at,
+                                   bool few);
 // The value that the product's factors make, at the point.
 Rational product_value(const AtomTable& atoms, AtomId id, const Point& at);
 bool holds(const Formula& f, const Point& at);  // at the point

@@ -32,6 +32,7 @@ std::vector<AtomId> AtomClosure::take_new() { return std::exchange(new_, {}); }
 
 namespace {
 
+constexpr int kMostFresh = 2;
 constexpr int kPropagationRounds = 4;
 constexpr int64_t kLookaheadWork = 50'000;
 constexpr int64_t kCopiedAtOnce = 4;  // numbers, at the cost of a sum
@@ -86,6 +87,7 @@ class Search {
     Branch root(atoms_);
     for (const Formula& f : formulas) add(root, f);
     add_axioms(root);
+    for (AtomId id : root.lp.atoms()) degree_ = std::max(degree_, atoms_.factors(id).size());
     Outcome out;
     out.status = explore(std::move(root), 0);
     out.model = std::move(model_);
@@ -136,7 +138,11 @@ class Search {
   void propagate(Branch& b);
   enum class Step { kNothing, kProgress, kDecided };
   Step take_clause(Branch& b, int depth, Status& status);
-  Step take_lemmas(Branch& b, int depth);
+  // `fresh`: how many products a lemma may bring in.
+  Step take_lemmas(Branch& b, int depth, int fresh);
+  Step take(Branch& b, int depth, const std::vector<Formula>& lemmas, bool fresh);
+  std::optional<AtomId> wrong_product(const Branch& b) const;
+  std::optional<std::vector<Formula>> product_split(const Branch& b, bool few) const;
   Step take_pairs(Branch& b, int depth);
   Step take_cuts(Branch& b);
   std::optional<std::vector<Formula>> split(const Branch& b);
@@ -146,6 +152,7 @@ class Search {
   AtomTable& atoms_;
   const LoadFactsOf& loads_;
   Budget budget_;
+  size_t degree_ = 2;  // the highest of the products that were asked about
   Model model_;
   std::vector<Formula> root_lemmas_;
 };
@@ -165,15 +172,14 @@ Outcome::Status Search::explore(Branch b, int depth) {
     Status status = Status::kUnknown;
     const Step clause = take_clause(b, depth, status);
     if (clause == Step::kDecided) return status;
-    if (clause == Step::kProgress || take_lemmas(b, depth) == Step::kProgress) continue;
+    if (clause == Step::kProgress || take_lemmas(b, depth, 0) == Step::kProgress) continue;
     if (take_cuts(b) == Step::kProgress) continue;
+    if (auto cases = product_split(b, true)) return explore_all(b, *cases, depth);
+    if (take_lemmas(b, depth, kMostFresh) == Step::kProgress) continue;
     if (auto cases = split(b)) return explore_all(b, *cases, depth);
     if (take_pairs(b, depth) == Step::kProgress) continue;
-    for (AtomId id : b.lp.atoms()) {
-      if (!atoms_.is_product(id) || product_value(atoms_, id, b.lp) == b.lp.value(id)) continue;
-      const std::vector<Formula> cases = product_cases(atoms_, id, b.lp);
-      return cases.empty() ? Status::kUnknown : explore_all(b, cases, depth);
-    }
+    if (auto cases = product_split(b, false)) return explore_all(b, *cases, depth);
+    if (wrong_product(b)) return Status::kUnknown;
     keep_model(b);
     return Status::kModel;
   }
@@ -214,7 +220,7 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
   if (best.empty()) return Step::kNothing;
   b.clauses.erase(b.clauses.begin() + static_cast<std::ptrdiff_t>(best_at));
   // Products that the point gets wrong may exclude cases: first those, as splitting repeats them.
-  if (take_lemmas(b, depth) == Step::kProgress) {
+  if (take_lemmas(b, depth, 0) == Step::kProgress) {
     b.clauses.push_back(any_of(std::move(best)));
     return Step::kProgress;
   }
@@ -222,16 +228,24 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
   return Step::kDecided;
 }
 
-Search::Step Search::take_lemmas(Branch& b, int depth) {
-  if (budget_.lemmas <= 0) return Step::kNothing;
-  bool wrong = false;
-  for (AtomId id : b.lp.atoms())
-    wrong |= atoms_.is_product(id) && !(product_value(atoms_, id, b.lp) == b.lp.value(id));
-  if (!wrong) return Step::kNothing;
+Search::Step Search::take_lemmas(Branch& b, int depth, int fresh) {
+  if (budget_.lemmas <= 0 || (fresh > 0 && budget_.fresh <= 0) || !wrong_product(b))
+    return Step::kNothing;
   propagate(b);
-  const std::vector<Formula> lemmas = product_lemmas(atoms_, b.literals, b.lp, 4, budget_.work);
+  const LemmaLimits limits{4, degree_, fresh};
+  return take(b, depth, product_lemmas(atoms_, b.literals, b.lp, limits, budget_.work), fresh > 0);
+}
+
+std::optional<AtomId> Search::wrong_product(const Branch& b) const {
+  for (AtomId id : b.lp.atoms())
+    if (atoms_.is_product(id) && !(product_value(atoms_, id, b.lp) == b.lp.value(id))) return id;
+  return std::nullopt;
+}
+
+Search::Step Search::take(Branch& b, int depth, const std::vector<Formula>& lemmas, bool fresh) {
   if (lemmas.empty()) return Step::kNothing;
   budget_.lemmas -= static_cast<int>(lemmas.size());
+  if (fresh) budget_.fresh -= static_cast<int>(lemmas.size());
   for (const Formula& lemma : lemmas) {
     extend(b, lemma);
     if (depth == 0) root_lemmas_.push_back(lemma);
@@ -241,14 +255,7 @@ Search::Step Search::take_lemmas(Branch& b, int depth) {
 
 Search::Step Search::take_pairs(Branch& b, int depth) {
   if (budget_.lemmas <= 0) return Step::kNothing;
-  const std::vector<Formula> lemmas = pair_lemmas(atoms_, loads_, b.lp, 2);
-  if (lemmas.empty()) return Step::kNothing;
-  budget_.lemmas -= static_cast<int>(lemmas.size());
-  for (const Formula& lemma : lemmas) {
-    extend(b, lemma);
-    if (depth == 0) root_lemmas_.push_back(lemma);
-  }
-  return Step::kProgress;
+  return take(b, depth, pair_lemmas(atoms_, loads_, b.lp, 2), false);
 }
 
 // An equation removes an atom from a fact that shares it; if what is left has a common factor, its
@@ -300,6 +307,16 @@ std::optional<std::vector<Formula>> Search::split(const Branch& b) {
     if (v.is_integer()) continue;
     const Term x = Term::atom(id) - v.floor();
     return std::vector<Formula>{at_least_zero(-x), at_least_zero(x - 1)};
+  }
+  return std::nullopt;
+}
+
+// Cases for a product that the point gets wrong.
+std::optional<std::vector<Formula>> Search::product_split(const Branch& b, bool few) const {
+  for (AtomId id : b.lp.atoms()) {
+    if (!atoms_.is_product(id) || product_value(atoms_, id, b.lp) == b.lp.value(id)) continue;
+    std::vector<Formula> cases = product_cases(atoms_, id, b.lp, few);
+    if (!cases.empty()) return cases;
   }
   return std::nullopt;
 }

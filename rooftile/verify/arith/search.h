@@ -19,6 +19,7 @@ struct Budget {
   int64_t work = 2'000'000;  // of sums and products
   int branches = 200;
   int lemmas = 120;
+  int fresh = 24;  // lemmas that bring in products
 };
 
 struct Outcome {
