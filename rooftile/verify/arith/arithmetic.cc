@@ -157,7 +157,11 @@ void Arithmetic::Impl::check_divisors(const Expr& goal, Answer& answer) {
     if (divisor.is_const() && !divisor.is_const(0)) continue;
     std::vector<Formula> formulas = formulas_;
     formulas.push_back(is_zero(normaliser_.term(divisor)));
-    if (find_point(atoms_, formulas, loads_).status == Outcome::Status::kEmpty) continue;
+    try {
+      if (find_point(atoms_, formulas, loads_).status == Outcome::Status::kEmpty) continue;
+    } catch (const Overflow&) {
+      // not decided
+    }
     answer = Answer{};
     answer.reason = "the divisor " + divisor.str() + " may be zero";
     return;

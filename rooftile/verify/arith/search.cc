@@ -33,6 +33,7 @@ std::vector<AtomId> AtomClosure::take_new() { return std::exchange(new_, {}); }
 namespace {
 
 constexpr int kMostFresh = 2;
+constexpr size_t kCutsAtOnce = 4;
 constexpr int kPropagationRounds = 4;
 constexpr int64_t kLookaheadWork = 50'000;
 constexpr int64_t kCopiedAtOnce = 4;  // numbers, at the cost of a sum
@@ -110,8 +111,8 @@ class Search {
         b.dead = true;
         return;
       case FormulaNode::Kind::kLiteral:
-        b.literals.push_back(f->literal);
-        if (!b.lp.assert_literal(f->literal)) b.dead = true;
+        assert_literal(b, f->literal);
+        if (f->literal.relation == Relation::kEq) transfer_bounds(b, f->literal.term);
         return;
       case FormulaNode::Kind::kAnd:
         for (const Formula& arg : f->args) insert(b, arg);
@@ -121,6 +122,11 @@ class Search {
         return;
     }
   }
+  void assert_literal(Branch& b, const Literal& literal) {
+    b.literals.push_back(literal);
+    if (!b.lp.assert_literal(literal)) b.dead = true;
+  }
+  void transfer_bounds(Branch& b, const Term& zero);
   void add_axioms(Branch& b) {
     for (std::vector<AtomId> fresh = b.closure.take_new(); !fresh.empty();
          fresh = b.closure.take_new())
@@ -175,9 +181,9 @@ Outcome::Status Search::explore(Branch b, int depth) {
     if (clause == Step::kProgress || take_lemmas(b, depth, 0) == Step::kProgress) continue;
     if (take_cuts(b) == Step::kProgress) continue;
     if (auto cases = product_split(b, true)) return explore_all(b, *cases, depth);
+    if (take_pairs(b, depth) == Step::kProgress) continue;
     if (take_lemmas(b, depth, kMostFresh) == Step::kProgress) continue;
     if (auto cases = split(b)) return explore_all(b, *cases, depth);
-    if (take_pairs(b, depth) == Step::kProgress) continue;
     if (auto cases = product_split(b, false)) return explore_all(b, *cases, depth);
     if (wrong_product(b)) return Status::kUnknown;
     keep_model(b);
@@ -258,29 +264,42 @@ Search::Step Search::take_pairs(Branch& b, int depth) {
   return take(b, depth, pair_lemmas(atoms_, loads_, b.lp, 2), false);
 }
 
-// An equation removes an atom from a fact that shares it; if what is left has a common factor, its
-// constant is rounded: p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r.
+// Two facts without an atom that they share: if what is left has a common factor, its constant is
+// rounded. So p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r.
 Search::Step Search::take_cuts(Branch& b) {
+  if (budget_.lemmas <= 0) return Step::kNothing;
   std::vector<Formula> cuts;
-  for (const Literal& equation : b.literals) {
-    if (equation.relation != Relation::kEq) continue;
+  for (const Literal& first : b.literals)
     for (const Literal& fact : b.literals) {
-      if (fact.relation != Relation::kGe) continue;
-      for (const auto& [id, c] : equation.term.parts) {
+      if (fact.relation != Relation::kGe || &first == &fact || cuts.size() >= kCutsAtOnce) continue;
+      for (const auto& [id, c] : first.term.parts) {
         const Wide d = fact.term.coefficient(id);
-        if (d == 0 || d % c != 0) continue;
-        const Term left = fact.term - equation.term * (d / c);
+        if (d == 0 || d % c != 0 || (first.relation == Relation::kGe && d / c > 0)) continue;
+        const Term left = fact.term - first.term * (d / c);
         const Wide g = content(left);
         if (g <= 1 || left.constant % g == 0) continue;
         Formula cut = at_least_zero(left);
         if (!holds(cut, b.lp)) cuts.push_back(std::move(cut));
       }
     }
-  }
-  if (cuts.empty() || budget_.lemmas <= 0) return Step::kNothing;
+  if (cuts.empty()) return Step::kNothing;
   budget_.lemmas -= static_cast<int>(cuts.size());
   for (const Formula& cut : cuts) extend(b, cut);
   return Step::kProgress;
+}
+
+// A minimum or conditional value that turned out to be some term: what bounds it bounds the term,
+// in whose products that counts.
+void Search::transfer_bounds(Branch& b, const Term& zero) {
+  for (const auto& [id, c] : zero.parts) {
+    const Atom::Kind kind = atoms_[id].kind;
+    if ((c != 1 && c != -1) || (kind != Atom::Kind::kMin0 && kind != Atom::Kind::kSelect)) continue;
+    const Term self = Term::atom(id), value = self - zero * c;
+    if (value.parts.size() < 2) continue;
+    const Simplex::Bounds bounds = b.lp.bounds(id);
+    if (bounds.lo) insert(b, at_least_zero(value - *bounds.lo));
+    if (bounds.hi) insert(b, at_least_zero(Term(*bounds.hi) - value));
+  }
 }
 
 // Bounds of single atoms that follow from bounds of the others: they give factors their signs.
@@ -293,10 +312,7 @@ void Search::propagate(Branch& b) {
         if (literal.relation == Relation::kEq) bounds_from(-literal.term, b.lp, found);
       }
     if (found.empty()) return;
-    for (const Literal& literal : found) {
-      b.literals.push_back(literal);
-      if (!b.lp.assert_literal(literal)) b.dead = true;
-    }
+    for (const Literal& literal : found) assert_literal(b, literal);
   }
 }
 
