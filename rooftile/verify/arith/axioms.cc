@@ -12,13 +12,17 @@ namespace {
 constexpr int64_t kMostParts = 30;    // of a lemma, before equal ones are added
 constexpr int64_t kPreviewCost = 20;  // of a part, in sums of integers
 
-void quotient_axioms(AtomTable& atoms, AtomId id, std::vector<Formula>& out) {
+void quotient_axioms(AtomTable& atoms, AtomId id, const Known& known, std::vector<Formula>& out) {
   const Term q = Term::atom(id), a = atoms[id].args[0], b = atoms[id].args[1];
   const Term rest = a - atoms.times(q, b);
   const Formula positive = all_of({at_least_zero(rest), at_least_zero(b - rest - 1)});
   if (b.is_const()) {
     if (b.constant > 0) out.push_back(positive);
     return;  // by 0: any value
+  }
+  if (known.is_positive(b)) {
+    out.push_back(all_of({at_least_zero(b - 1), positive}));
+    return;
   }
   const Formula negative = all_of({at_least_zero(-rest), at_least_zero(rest - b - 1)});
   out.push_back(any_of({all_of({at_least_zero(b - 1), positive}),
@@ -180,8 +184,8 @@ void nested_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Point& at,
   add_if_broken(all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)}), at, out);
 }
 
-void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const LoadFactsOf& loads,
-                const Point& at, std::vector<Formula>& out) {
+void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Known& known, const Point& at,
+                std::vector<Formula>& out) {
   const Atom &x = atoms[p], &y = atoms[q];
   if (x.name != y.name || x.args.size() != y.args.size()) return;
   const Term v = Term::atom(p) - Term::atom(q);
@@ -190,8 +194,8 @@ void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const LoadFactsOf& l
   std::vector<Formula> same = differs;
   same.push_back(is_zero(v));
   add_if_broken(any_of(std::move(same)), at, out);
-  auto it = loads.find(x.name);
-  if (it == loads.end() || x.args.size() != 1) return;
+  auto it = known.loads.find(x.name);
+  if (it == known.loads.end() || x.args.size() != 1) return;
   const Term gap = x.args[0] - y.args[0];
   if (it->second.non_decreasing) {
     add_if_broken(any_of({at_least_zero(gap - 1), at_least_zero(-v)}), at, out);
@@ -221,7 +225,11 @@ std::vector<AtomId> Point::atoms() const {
   return out;
 }
 
-std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFactsOf& loads) {
+bool Known::is_positive(const Term& t) const {
+  return std::find(positive.begin(), positive.end(), t) != positive.end();
+}
+
+std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& known) {
   std::vector<Formula> out;
   const Atom atom = atoms[id];
   const Term self = Term::atom(id);
@@ -233,7 +241,7 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFact
         out.push_back(at_least_zero(self));
       break;
     case Atom::Kind::kQuotient:
-      quotient_axioms(atoms, id, out);
+      quotient_axioms(atoms, id, known, out);
       break;
     case Atom::Kind::kMin0:
       out = {at_least_zero(-self), at_least_zero(atom.args[0] - self),
@@ -249,7 +257,7 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFact
       }
       break;
     case Atom::Kind::kLoad:
-      if (auto it = loads.find(atom.name); it != loads.end() && it->second.has_range)
+      if (auto it = known.loads.find(atom.name); it != known.loads.end() && it->second.has_range)
         out = {at_least_zero(self - it->second.lo), at_least_zero(it->second.hi - self - 1)};
       break;
   }
@@ -275,7 +283,7 @@ std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>
   return out;
 }
 
-std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, const Point& at,
+std::vector<Formula> pair_lemmas(AtomTable& atoms, const Known& known, const Point& at,
                                  size_t limit) {
   std::vector<Formula> out;
   const std::vector<AtomId> all = at.atoms();
@@ -285,7 +293,7 @@ std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, con
       if (kind != atoms[all[j]].kind) continue;
       if (kind == Atom::Kind::kProduct) order_lemma(atoms, all[j], all[i], at, out);
       if (kind == Atom::Kind::kQuotient) nested_lemma(atoms, all[j], all[i], at, out);
-      if (kind == Atom::Kind::kLoad) load_lemma(atoms, all[j], all[i], loads, at, out);
+      if (kind == Atom::Kind::kLoad) load_lemma(atoms, all[j], all[i], known, at, out);
     }
   return out;
 }

@@ -81,8 +81,8 @@ struct Branch {
 
 class Search {
  public:
-  Search(AtomTable& atoms, const LoadFactsOf& loads, Budget budget)
-      : atoms_(atoms), loads_(loads), budget_(budget) {}
+  Search(AtomTable& atoms, const Known& known, Budget budget)
+      : atoms_(atoms), known_(known), budget_(budget) {}
 
   Outcome run(const std::vector<Formula>& formulas) {
     Branch root(atoms_);
@@ -132,7 +132,7 @@ class Search {
          fresh = b.closure.take_new())
       for (AtomId id : fresh) {
         b.lp.introduce(id);
-        for (const Formula& axiom : defining_axioms(atoms_, id, loads_)) add(b, axiom);
+        for (const Formula& axiom : defining_axioms(atoms_, id, known_)) add(b, axiom);
       }
   }
   void extend(Branch& b, const Formula& f) {
@@ -156,7 +156,7 @@ class Search {
   void keep_model(const Branch& b);
 
   AtomTable& atoms_;
-  const LoadFactsOf& loads_;
+  const Known& known_;
   Budget budget_;
   size_t degree_ = 2;  // the highest of the products that were asked about
   Model model_;
@@ -261,7 +261,7 @@ Search::Step Search::take(Branch& b, int depth, const std::vector<Formula>& lemm
 
 Search::Step Search::take_pairs(Branch& b, int depth) {
   if (budget_.lemmas <= 0) return Step::kNothing;
-  return take(b, depth, pair_lemmas(atoms_, loads_, b.lp, 2), false);
+  return take(b, depth, pair_lemmas(atoms_, known_, b.lp, 2), false);
 }
 
 // Two facts without an atom that they share: if what is left has a common factor, its constant is
@@ -362,9 +362,9 @@ void Search::keep_model(const Branch& b) {
 
 }  // namespace
 
-Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const LoadFactsOf& loads,
+Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
                    Budget budget) {
-  return Search(atoms, loads, budget).run(formulas);
+  return Search(atoms, known, budget).run(formulas);
 }
 
 }  // namespace rooftile::verify::arith

@@ -30,7 +30,7 @@ struct Outcome {
 };
 
 // Defining axioms of all atoms in `formulas` are added here.
-Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const LoadFactsOf& loads,
+Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
                    Budget budget = {});
 
 // Atoms of the formulas and, transitively, of what those are made from.
