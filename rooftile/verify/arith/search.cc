@@ -35,6 +35,7 @@ namespace {
 constexpr int kMostFresh = 2;
 constexpr int kShort = 6, kLong = 32;  // bytes of a lemma's coefficients
 constexpr size_t kCutsAtOnce = 4;
+constexpr int64_t kCutCost = 10;
 constexpr int kPropagationRounds = 4;
 constexpr int64_t kLookaheadWork = 50'000;
 constexpr int64_t kCopiedAtOnce = 4;  // numbers, at the cost of a sum
@@ -132,6 +133,10 @@ class Search {
     for (std::vector<AtomId> fresh = b.closure.take_new(); !fresh.empty();
          fresh = b.closure.take_new())
       for (AtomId id : fresh) {
+        if (atoms_[id].kind == Atom::Kind::kQuotient) {
+          const std::vector<AtomId> before = b.lp.atoms();
+          for (AtomId other : before) add(b, nested_quotients(atoms_, other, id));
+        }
         b.lp.introduce(id);
         for (const Formula& axiom : defining_axioms(atoms_, id, known_)) add(b, axiom);
       }
@@ -265,24 +270,48 @@ Search::Step Search::take_pairs(Branch& b, int depth) {
   return take(b, depth, pair_lemmas(atoms_, known_, b.lp, 2), false);
 }
 
+// The fact without the atom that it shares with the other, if its integer part then says more.
+std::optional<Formula> rounded(const Literal& fact, const Literal& other, AtomId shared, Wide c) {
+  const Wide d = fact.term.coefficient(shared);
+  if (d % c != 0 || (other.relation == Relation::kGe && d / c > 0)) return std::nullopt;
+  const Term left = fact.term - other.term * (d / c);
+  const Wide g = content(left);
+  if (g <= 1 || left.constant % g == 0) return std::nullopt;
+  return at_least_zero(left);
+}
+
 // Two facts without an atom that they share: if what is left has a common factor, its constant is
-// rounded. So p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r.
+// rounded. So p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r. Only where the point is
+// fractional, and both facts are nearly tight: elsewhere such a cut takes nothing away.
 Search::Step Search::take_cuts(Branch& b) {
-  if (budget_.lemmas <= 0) return Step::kNothing;
+  if (budget_.lemmas <= 0 || !split(b)) return Step::kNothing;
+  struct Tight {
+    const Literal* literal;
+    Rational slack;
+    Wide largest = 0;  // coefficient: no common factor exceeds it
+  };
+  std::map<AtomId, std::vector<Tight>> sharing;
   std::vector<Formula> cuts;
-  for (const Literal& first : b.literals)
-    for (const Literal& fact : b.literals) {
-      if (fact.relation != Relation::kGe || &first == &fact || cuts.size() >= kCutsAtOnce) continue;
-      for (const auto& [id, c] : first.term.parts) {
-        const Wide d = fact.term.coefficient(id);
-        if (d == 0 || d % c != 0 || (first.relation == Relation::kGe && d / c > 0)) continue;
-        const Term left = fact.term - first.term * (d / c);
-        const Wide g = content(left);
-        if (g <= 1 || left.constant % g == 0) continue;
-        Formula cut = at_least_zero(left);
-        if (!holds(cut, b.lp)) cuts.push_back(std::move(cut));
+  for (const Literal& literal : b.literals) {
+    Tight fact{&literal, b.lp.value(literal.term)};
+    for (const auto& part : literal.term.parts)
+      fact.largest = std::max(fact.largest, part.second < 0 ? neg(part.second) : part.second);
+    for (const auto& part : literal.term.parts) {
+      for (const Tight& other : sharing[part.first]) {
+        --budget_.work;
+        const Rational most(std::max(fact.largest, other.largest));
+        if (!(fact.slack < most) || !(other.slack < most) || cuts.size() >= kCutsAtOnce) continue;
+        budget_.work -= kCutCost;
+        for (const auto& [x, y] :
+             {std::pair(fact.literal, other.literal), std::pair(other.literal, fact.literal)}) {
+          if (x->relation != Relation::kGe) continue;
+          auto cut = rounded(*x, *y, part.first, y->term.coefficient(part.first));
+          if (cut && !holds(*cut, b.lp)) cuts.push_back(std::move(*cut));
+        }
       }
+      sharing[part.first].push_back(fact);
     }
+  }
   if (cuts.empty()) return Step::kNothing;
   budget_.lemmas -= static_cast<int>(cuts.size());
   for (const Formula& cut : cuts) extend(b, cut);
