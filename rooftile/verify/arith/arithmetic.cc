@@ -336,7 +336,8 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
   for (const auto& entry : model) degree = std::max(degree, atoms_.factors(entry.first).size());
   const Point at(bounds, &model);
   int64_t work = Budget{}.work;
-  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32}, work);
+  std::vector<Formula> lemmas =
+      product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32, kWideMax}, work);
   const std::vector<Formula> pairs = pair_lemmas(atoms_, known_, at, kEach);
   lemmas.insert(lemmas.end(), pairs.begin(), pairs.end());
   for (const auto& [id, value] : model) {

@@ -161,6 +161,13 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
   }
 }
 
+// A factor with a long fraction: lemmas would make it longer, integers come first.
+bool is_splinter(const AtomTable& atoms, AtomId product, const Point& at, Wide most) {
+  for (AtomId f : atoms.factors(product))
+    if (at.value(f).den > most) return true;
+  return false;
+}
+
 void add_if_broken(Formula f, const Point& at, std::vector<Formula>& out) {
   if (!holds(f, at)) out.push_back(std::move(f));
 }
@@ -284,7 +291,8 @@ std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>
                                     const Point& at, const LemmaLimits& limits, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
-    if (atoms.is_product(id) && is_wrong(atoms, id, at))
+    if (atoms.is_product(id) && is_wrong(atoms, id, at) &&
+        !is_splinter(atoms, id, at, limits.fraction))
       lemmas_for(atoms, id, literals, at, limits, candidates, work);
   std::stable_sort(candidates.begin(), candidates.end());
   std::vector<Formula> out;

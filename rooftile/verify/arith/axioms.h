@@ -55,6 +55,7 @@ struct LemmaLimits {
   size_t degree;  // of the products in them
   int fresh;      // products that a lemma may bring in
   int bytes;      // of its largest coefficients: long ones make points with long fractions
+  Wide fraction;  // the largest denominator in a product that gets lemmas
 };
 // Facts (of `literals`) times factors whose sign is known, that the point contradicts. Consequences
 // of the literals, not valid without them. `work` counts down.
