@@ -118,7 +118,7 @@ class ContractProver {
                   "extent " + std::to_string(axis) + " of `" + tensor.name + "` is " +
                       tensor.shape[axis].str());
     for (const ContractFact& fact : contract_facts(*q_.proved))
-      if (!reads_elements(fact.fact))
+      if (!reads_elements(fact.fact) && fact.source != kTileParametersPositive)
         follows(fact.fact, fact.fact.str() + " (" + fact.source + ")");
   }
 

@@ -88,7 +88,7 @@ std::vector<ContractFact> contract_facts(const ir::Program& program) {
       for (const Expr& extent : tensor.shape)
         add(Expr(0) <= extent, "extents of `" + tensor.name + "` are not negative");
   for (const std::string& param : program.tile_params)
-    add(Expr(1) <= Expr::sym(param), "tile parameters are positive");
+    add(Expr(1) <= Expr::sym(param), std::string(kTileParametersPositive));
   for (const ir::ScalarParam& scalar : program.scalars) {
     if (scalar.is_float || !scalar.has_range) continue;
     const std::string source = "range of attribute `" + scalar.name + "`";

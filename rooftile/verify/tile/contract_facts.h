@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rooftile/ir/ir.h"
@@ -18,6 +19,9 @@ struct ContractFact {
   Expr fact;           // != 0
   std::string source;  // "clause `H >= 1`: a row needs at least one element"
 };
+
+// The source of what a schedule sees to, not a launcher.
+inline constexpr std::string_view kTileParametersPositive = "tile parameters are positive";
 
 // Over dims and integer attributes: nothing is negative, ranges of attributes, conditions of the
 // contract, ends of index tensors.

@@ -16,7 +16,6 @@ struct Runner {
 
 // Stores to the same elements under conditions that exclude each other count as one.
 struct StoreGroup {
-  std::vector<size_t> members;
   Access access;  // of the first, its indices and loops counted from 0
   std::vector<Runner> runners;
   Expr condition;                    // of any of them
@@ -63,7 +62,6 @@ class Cover {
       reason_.clear();
       if (name_instances(group) && covers(group)) {
         out.verdict = Verdict::kProved;
-        out.stores = group.members;
         out.tensors = group.tensors;
         return out;
       }
@@ -76,8 +74,7 @@ class Cover {
  private:
   std::vector<StoreGroup> groups_before(size_t phase) const {
     std::vector<StoreGroup> groups;
-    for (size_t i = 0; i < accesses_.all.size(); ++i) {
-      const Access& a = accesses_.all[i];
+    for (const Access& a : accesses_.all) {
       if (a.kind != Access::kStore || a.tensor != tensor_.name || a.adds ||
           a.scope.phase >= phase || !a.unknown.empty())
         continue;
@@ -85,9 +82,8 @@ class Cover {
       auto at = std::find_if(groups.begin(), groups.end(),
                              [&](const StoreGroup& g) { return same_elements(g.access, a); });
       if (at == groups.end()) {
-        groups.push_back({{i}, a, {}, condition, {}});
+        groups.push_back({a, {}, condition, {}});
       } else {
-        at->members.push_back(i);
         at->condition = at->condition || condition;
       }
     }

@@ -27,7 +27,6 @@ struct Coverage {
   Verdict verdict = Verdict::kUnknown;
   std::string reason;
   std::vector<Env> models;           // of steps that failed: dims that may show a counterexample
-  std::vector<size_t> stores;        // that it rests on, positions in Accesses::all
   std::vector<std::string> tensors;  // workspaces that must be stored exactly once for it
 };
 

@@ -86,7 +86,17 @@ class TileProver {
   // A refutation stands when the interpreter refuses the call, or when it is too large to be run
   // and rests on sizes alone, which the arithmetic has checked.
   void refute(Finding& f, Counterexample example, std::string reason) const {
-    const std::optional<Status> shown = replay(program_, example.call);
+    std::optional<Status> shown = replay(program_, example.call);
+    if (!shown || shown->ok()) {  // what the question left open may have to be there
+      Env larger = example.call;
+      for (auto& [name, value] : larger)
+        if (value == 0 && name.find('[') == std::string::npos) value = 1;
+      const std::optional<Status> again = replay(program_, larger);
+      if (again && !again->ok()) {
+        shown = again;
+        example.call = std::move(larger);
+      }
+    }
     const bool sizes_only =
         std::none_of(program_.clauses.begin(), program_.clauses.end(),
                      [](const ir::Clause& c) { return c.kind != ir::Clause::kCondition; });
@@ -100,6 +110,8 @@ class TileProver {
     f.verdict = Verdict::kUnknown;
     f.reason += shown ? "; but the interpreter runs the call that was found"
                       : "; and the call that was found cannot be run";
+    for (const auto& [name, value] : example.call)
+      f.reason += ", " + name + " = " + std::to_string(value);
   }
 
   // Takes an answer into a finding. False if the finding is settled by it.
@@ -176,15 +188,25 @@ class TileProver {
 
   void apart(Finding& f, const Access& a, const Access& b, const std::string& what) {
     const Meeting meeting = meet_only_in_one_instance(reasoner_, a, b);
-    if (meeting.verdict == Verdict::kProved) return;
+    if (meeting.verdict != Verdict::kProved) met(f, a, b, meeting, what);
+  }
+
+  void met(Finding& f, const Access& a, const Access& b, const Meeting& meeting,
+           const std::string& what) const {
     f.subject = subject_of(program_, a);
     f.loc = program_.node(a.node).loc;
-    if (meeting.verdict == Verdict::kRefuted) {
-      f.prover = Prover::kSolver;
-      return refute(f, example_of(meeting.model, a.scope, a.positions), what);
+    f.prover = Prover::kSolver;
+    Counterexample example = example_of(meeting.model, a.scope, a.positions);
+    if (meeting.verdict == Verdict::kUnknown) {
+      f.verdict = Verdict::kUnknown;
+      f.reason = "perhaps " + what + ": " + meeting.reason;
+    } else if (a.tensor == b.tensor) {
+      refute(f, std::move(example), what);
+    } else {  // two arguments in one place in memory: the interpreter keeps them apart
+      f.verdict = Verdict::kRefuted;
+      f.reason = what;
+      f.example = std::move(example);
     }
-    f.verdict = Verdict::kUnknown;
-    f.reason = "perhaps " + what + ": " + meeting.reason;
   }
 
   std::string phase_text(size_t phase) const {
@@ -233,16 +255,7 @@ class TileProver {
       if (f.verdict != Verdict::kProved || (read_first && !loop_between)) return;
     }
     const Meeting meeting = never_meet(reasoner_, read, store);
-    if (meeting.verdict == Verdict::kProved) return;
-    f.subject = subject_of(program_, read);
-    f.loc = program_.node(read.node).loc;
-    // The interpreter keeps tensors apart, so it cannot show this one.
-    f.verdict = meeting.verdict;
-    f.reason = meeting.verdict == Verdict::kRefuted ? what : "perhaps " + what;
-    if (meeting.verdict == Verdict::kRefuted) {
-      f.prover = Prover::kSolver;
-      f.example = example_of(meeting.model, read.scope, read.positions);
-    }
+    if (meeting.verdict != Verdict::kProved) met(f, read, store, meeting, what);
   }
 
   static bool shares_loop(const Access& a, const Access& b) {
@@ -297,9 +310,10 @@ class TileProver {
     Finding f = start(Kind::kTileCovers, subject, loc);
     const Coverage coverage = covered_before(reasoner_, accesses_, tensor.name, phase);
     f.verdict = coverage.verdict;
+    for (const Access& a : accesses_.all)
+      if (f.loc.file.empty() && a.kind == Access::kStore && a.tensor == tensor.name)
+        f.loc = program_.node(a.node).loc;
     if (f.verdict == Verdict::kProved) {
-      for (size_t store : coverage.stores)
-        if (f.loc.file.empty()) f.loc = program_.node(accesses_.all[store].node).loc;
       for (const std::string& table : coverage.tensors)
         f.assumptions.push_back("each element of `" + table + "` is stored once: tile.once");
     } else {

@@ -83,6 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Tile, ShippedProgram, testing::ValuesIn(subjects()), te
 
 using namespace ir::test;  // NOLINT: test vocabulary
 using ir::Program;
+using ir::Role;
 
 const Expr M = sym("M"), N = sym("N");
 
@@ -260,7 +261,8 @@ TEST(ProveTile, MissesClauses) {
       return c.kind == needed.clause && c.tensor == needed.tensor;
     });
     ASSERT_LT(program.clauses.size(), before);
-    EXPECT_EQ(broken(program, needed.kind).verdict, Verdict::kRefuted) << needed.op;
+    const Finding f = broken(program, needed.kind);
+    EXPECT_EQ(f.verdict, Verdict::kRefuted) << needed.op << " " << text(f);
   }
 }
 
