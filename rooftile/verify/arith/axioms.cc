@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace rooftile::verify::arith {
 namespace {
@@ -84,7 +85,21 @@ struct Candidate {
   Term a, b;
   Relation relation;
   int fresh;
+  int bytes;
+
+  bool operator<(const Candidate& other) const {
+    return std::pair(fresh, bytes) < std::pair(other.fresh, other.bytes);
+  }
 };
+
+int bytes_of(const Term& t) {
+  Wide most = t.constant < 0 ? neg(t.constant) : t.constant;
+  for (const auto& part : t.parts)
+    most = std::max(most, part.second < 0 ? neg(part.second) : part.second);
+  int n = 0;
+  for (; most != 0; most >>= 8) ++n;
+  return n;
+}
 
 void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& atoms,
                    const Point& at, const LemmaLimits& limits, std::vector<Candidate>& out) {
@@ -92,8 +107,9 @@ void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& 
     const Preview p = preview(atoms, literal.term, factor, at);
     const bool broken =
         literal.relation == Relation::kEq ? !p.value.is_zero() : p.value < Rational(0);
-    if (broken && p.degree <= limits.degree && p.fresh <= limits.fresh)
-      out.push_back({literal.term, factor, literal.relation, p.fresh});
+    const int bytes = bytes_of(literal.term) + bytes_of(factor);
+    if (broken && p.degree <= limits.degree && p.fresh <= limits.fresh && bytes <= limits.bytes)
+      out.push_back({literal.term, factor, literal.relation, p.fresh, bytes});
   } catch (const Overflow&) {
     // a point so far out that another lemma serves better
   }
@@ -268,10 +284,9 @@ std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>
                                     const Point& at, const LemmaLimits& limits, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
-    if (atoms.is_product(id) && !(product_value(atoms, id, at) == at.value(id)))
+    if (atoms.is_product(id) && is_wrong(atoms, id, at))
       lemmas_for(atoms, id, literals, at, limits, candidates, work);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.fresh < b.fresh; });
+  std::stable_sort(candidates.begin(), candidates.end());
   std::vector<Formula> out;
   std::set<std::string> taken;
   for (const Candidate& c : candidates) {
@@ -324,8 +339,12 @@ std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const
   return {is_zero(x - v), at_least_zero(-x + middle), at_least_zero(x - (middle + 1))};
 }
 
-Rational product_value(const AtomTable& atoms, AtomId id, const Point& at) {
-  return value_of_factors(atoms.factors(id), at);
+bool is_wrong(const AtomTable& atoms, AtomId product, const Point& at) {
+  try {
+    return !(value_of_factors(atoms.factors(product), at) == at.value(product));
+  } catch (const Overflow&) {
+    return true;
+  }
 }
 
 bool holds(const Formula& f, const Point& at) {

@@ -51,6 +51,7 @@ struct LemmaLimits {
   size_t count;   // of lemmas
   size_t degree;  // of the products in them
   int fresh;      // products that a lemma may bring in
+  int bytes;      // of its largest coefficients: long ones make points with long fractions
 };
 // Facts (of `literals`) times factors whose sign is known, that the point contradicts. Consequences
 // of the literals, not valid without them. `work` counts down.
@@ -64,8 +65,8 @@ std::vector<Formula> pair_lemmas(AtomTable& atoms, const Known& known, const Poi
 // gets wrong. `few`: only if one of a handful of values is all that a factor can have.
 std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at,
                                    bool few);
-// The value that the product's factors make, at the point.
-Rational product_value(const AtomTable& atoms, AtomId id, const Point& at);
+// Is the product something else than its factors make, at the point?
+bool is_wrong(const AtomTable& atoms, AtomId product, const Point& at);
 bool holds(const Formula& f, const Point& at);  // at the point
 
 }  // namespace rooftile::verify::arith

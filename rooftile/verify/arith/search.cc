@@ -33,6 +33,7 @@ std::vector<AtomId> AtomClosure::take_new() { return std::exchange(new_, {}); }
 namespace {
 
 constexpr int kMostFresh = 2;
+constexpr int kShort = 6, kLong = 32;  // bytes of a lemma's coefficients
 constexpr size_t kCutsAtOnce = 4;
 constexpr int kPropagationRounds = 4;
 constexpr int64_t kLookaheadWork = 50'000;
@@ -144,8 +145,7 @@ class Search {
   void propagate(Branch& b);
   enum class Step { kNothing, kProgress, kDecided };
   Step take_clause(Branch& b, int depth, Status& status);
-  // `fresh`: how many products a lemma may bring in.
-  Step take_lemmas(Branch& b, int depth, int fresh);
+  Step take_lemmas(Branch& b, int depth, int fresh = 0, int bytes = kShort);
   Step take(Branch& b, int depth, const std::vector<Formula>& lemmas, bool fresh);
   std::optional<AtomId> wrong_product(const Branch& b) const;
   std::optional<std::vector<Formula>> product_split(const Branch& b, bool few) const;
@@ -178,11 +178,12 @@ Outcome::Status Search::explore(Branch b, int depth) {
     Status status = Status::kUnknown;
     const Step clause = take_clause(b, depth, status);
     if (clause == Step::kDecided) return status;
-    if (clause == Step::kProgress || take_lemmas(b, depth, 0) == Step::kProgress) continue;
+    if (clause == Step::kProgress || take_lemmas(b, depth) == Step::kProgress) continue;
     if (take_cuts(b) == Step::kProgress) continue;
     if (auto cases = product_split(b, true)) return explore_all(b, *cases, depth);
     if (take_pairs(b, depth) == Step::kProgress) continue;
     if (take_lemmas(b, depth, kMostFresh) == Step::kProgress) continue;
+    if (take_lemmas(b, depth, 0, kLong) == Step::kProgress) continue;
     if (auto cases = split(b)) return explore_all(b, *cases, depth);
     if (auto cases = product_split(b, false)) return explore_all(b, *cases, depth);
     if (wrong_product(b)) return Status::kUnknown;
@@ -226,7 +227,7 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
   if (best.empty()) return Step::kNothing;
   b.clauses.erase(b.clauses.begin() + static_cast<std::ptrdiff_t>(best_at));
   // Products that the point gets wrong may exclude cases: first those, as splitting repeats them.
-  if (take_lemmas(b, depth, 0) == Step::kProgress) {
+  if (take_lemmas(b, depth) == Step::kProgress) {
     b.clauses.push_back(any_of(std::move(best)));
     return Step::kProgress;
   }
@@ -234,17 +235,17 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
   return Step::kDecided;
 }
 
-Search::Step Search::take_lemmas(Branch& b, int depth, int fresh) {
+Search::Step Search::take_lemmas(Branch& b, int depth, int fresh, int bytes) {
   if (budget_.lemmas <= 0 || (fresh > 0 && budget_.fresh <= 0) || !wrong_product(b))
     return Step::kNothing;
   propagate(b);
-  const LemmaLimits limits{4, degree_, fresh};
+  const LemmaLimits limits{4, degree_, fresh, bytes};
   return take(b, depth, product_lemmas(atoms_, b.literals, b.lp, limits, budget_.work), fresh > 0);
 }
 
 std::optional<AtomId> Search::wrong_product(const Branch& b) const {
   for (AtomId id : b.lp.atoms())
-    if (atoms_.is_product(id) && !(product_value(atoms_, id, b.lp) == b.lp.value(id))) return id;
+    if (atoms_.is_product(id) && is_wrong(atoms_, id, b.lp)) return id;
   return std::nullopt;
 }
 
@@ -330,7 +331,7 @@ std::optional<std::vector<Formula>> Search::split(const Branch& b) {
 // Cases for a product that the point gets wrong.
 std::optional<std::vector<Formula>> Search::product_split(const Branch& b, bool few) const {
   for (AtomId id : b.lp.atoms()) {
-    if (!atoms_.is_product(id) || product_value(atoms_, id, b.lp) == b.lp.value(id)) continue;
+    if (!atoms_.is_product(id) || !is_wrong(atoms_, id, b.lp)) continue;
     std::vector<Formula> cases = product_cases(atoms_, id, b.lp, few);
     if (!cases.empty()) return cases;
   }
