@@ -281,15 +281,20 @@ Answer Arithmetic::Impl::refine_with_solver(std::vector<Formula> formulas, const
   Answer answer;
   answer.prover = Prover::kSolver;
   AtomClosure closure(atoms_);
+  std::vector<AtomId> met;
   uint64_t left = limits_.rlimit;
   for (int round = 0; round < kSolverRounds && left > 0; ++round) {
     for (const Formula& f : formulas) closure.visit(f);
     for (std::vector<AtomId> fresh = closure.take_new(); !fresh.empty(); fresh = closure.take_new())
-      for (AtomId id : fresh)
-        for (const Formula& axiom : defining_axioms(atoms_, id, known_)) {
+      for (AtomId id : fresh) {
+        std::vector<Formula> axioms = defining_axioms(atoms_, id, known_);
+        for (AtomId other : met) axioms.push_back(nested_quotients(atoms_, other, id));
+        met.push_back(id);
+        for (const Formula& axiom : axioms) {
           closure.visit(axiom);
           formulas.push_back(axiom);
         }
+      }
     const SolverAnswer found = ask_solver(formulas, left);
     left -= std::min(left, found.work);
     if (found.status == SolverAnswer::Status::kEmpty) {
@@ -331,7 +336,8 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
   for (const auto& entry : model) degree = std::max(degree, atoms_.factors(entry.first).size());
   const Point at(bounds, &model);
   int64_t work = Budget{}.work;
-  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32}, work);
+  std::vector<Formula> lemmas =
+      product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32, kWideMax}, work);
   const std::vector<Formula> pairs = pair_lemmas(atoms_, known_, at, kEach);
   lemmas.insert(lemmas.end(), pairs.begin(), pairs.end());
   for (const auto& [id, value] : model) {

@@ -161,6 +161,13 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
   }
 }
 
+// A factor with a long fraction: lemmas would make it longer, integers come first.
+bool is_splinter(const AtomTable& atoms, AtomId product, const Point& at, Wide most) {
+  for (AtomId f : atoms.factors(product))
+    if (at.value(f).den > most) return true;
+  return false;
+}
+
 void add_if_broken(Formula f, const Point& at, std::vector<Formula>& out) {
   if (!holds(f, at)) out.push_back(std::move(f));
 }
@@ -185,19 +192,6 @@ void order_lemma(AtomTable& atoms, AtomId p, AtomId q, const Point& at, std::vec
   add_if_broken(
       any_of({all_of({at_least_zero(k), rising}), all_of({at_least_zero(-k - 1), falling})}), at,
       out);
-}
-
-// t / c and t / (c k): the second is the first divided by k.
-void nested_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Point& at,
-                  std::vector<Formula>& out) {
-  const Atom &x = atoms[p], &y = atoms[q];
-  if (!(x.args[0] == y.args[0]) || !x.args[1].is_const() || !y.args[1].is_const()) return;
-  const Wide c = x.args[1].constant, d = y.args[1].constant;
-  if (c <= 0 || d <= 0) return;
-  if (c > d) return nested_lemma(atoms, q, p, at, out);
-  if (d % c != 0) return;
-  const Term rest = Term::atom(p) - Term::atom(q) * (d / c);
-  add_if_broken(all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)}), at, out);
 }
 
 void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Known& known, const Point& at,
@@ -280,11 +274,25 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& k
   return out;
 }
 
+Formula nested_quotients(const AtomTable& atoms, AtomId p, AtomId q) {
+  const Atom &x = atoms[p], &y = atoms[q];
+  if (x.kind != Atom::Kind::kQuotient || y.kind != Atom::Kind::kQuotient) return truth(true);
+  if (!x.args[1].is_const() || !y.args[1].is_const() || !(x.args[0] == y.args[0]))
+    return truth(true);
+  const Wide c = x.args[1].constant, d = y.args[1].constant;
+  if (c <= 0 || d <= 0) return truth(true);
+  if (c > d) return nested_quotients(atoms, q, p);
+  if (d % c != 0) return truth(true);
+  const Term rest = Term::atom(p) - Term::atom(q) * (d / c);
+  return all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)});
+}
+
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
                                     const Point& at, const LemmaLimits& limits, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
-    if (atoms.is_product(id) && is_wrong(atoms, id, at))
+    if (atoms.is_product(id) && is_wrong(atoms, id, at) &&
+        !is_splinter(atoms, id, at, limits.fraction))
       lemmas_for(atoms, id, literals, at, limits, candidates, work);
   std::stable_sort(candidates.begin(), candidates.end());
   std::vector<Formula> out;
@@ -307,7 +315,6 @@ std::vector<Formula> pair_lemmas(AtomTable& atoms, const Known& known, const Poi
       const Atom::Kind kind = atoms[all[i]].kind;
       if (kind != atoms[all[j]].kind) continue;
       if (kind == Atom::Kind::kProduct) order_lemma(atoms, all[j], all[i], at, out);
-      if (kind == Atom::Kind::kQuotient) nested_lemma(atoms, all[j], all[i], at, out);
       if (kind == Atom::Kind::kLoad) load_lemma(atoms, all[j], all[i], known, at, out);
     }
   return out;
