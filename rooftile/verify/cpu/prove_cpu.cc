@@ -189,6 +189,10 @@ class CpuProver {
     if (part.buffer >= 0) values_fit(f, part);
     if (part.form == ScratchPart::kAhead) blocks_fit(f, part);
     room_behind(f, part);
+    const bool of_product = part.whole_tiles || part.form == ScratchPart::kPackedRows ||
+                            part.form == ScratchPart::kPanels || part.form == ScratchPart::kAhead;
+    if (of_product)  // tried at every size of tile, with fenced memory: codegen/cpu/mma_reach_test.cc
+      f.assumptions = {"products touch 32-row tiles, 32-column panels and 16-word rows, no more"};
     finish(std::move(f));
   }
 
