@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +18,8 @@
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/output.h"
 #include "rooftile/cli/verb.h"
+#include "rooftile/verify/certificate.h"
+#include "rooftile/verify/check_certificate.h"
 #include "rooftile/verify/finding_text.h"
 #include "rooftile/verify/proof_json.h"
 #include "rooftile/verify/shipped.h"
@@ -165,9 +170,89 @@ class Report {
   int kernels_ = 0, failed_ = 0, cached_ = 0, raw_ = 0;
 };
 
+// ---- certificates
+
+Status certify(const std::string& dir, const ShippedKernel& shipped, const KernelProof& proof) {
+  if (!proof.error.empty()) return {};
+  const Result<KernelSource> source = verify::job_for(shipped).source();
+  if (!source.ok()) return source.status();
+  return verify::write_certificate(dir, proof, *source, shipped.case_text);
+}
+
+// The kernel that a certificate names, among those that are shipped.
+const ShippedKernel* find(const std::vector<ShippedKernel>& kernels,
+                          const verify::CertificateHead& head) {
+  const auto it = std::find_if(kernels.begin(), kernels.end(), [&](const ShippedKernel& kernel) {
+    return kernel.kernel->name == head.kernel && kernel.config.str() == head.config &&
+           kernel.schedule.str() == head.schedule;
+  });
+  return it == kernels.end() ? nullptr : &*it;
+}
+
+Result<verify::Checked> check_file(const std::string& text) {
+  auto head = verify::certificate_head(text);
+  if (!head) return head.status();
+  auto op = op_named(head->op);
+  if (!op) return op.status();
+  auto kernels = verify::shipped_kernels(**op, head->target);
+  if (!kernels) return kernels.status();
+  const ShippedKernel* shipped = find(*kernels, *head);
+  if (shipped == nullptr)
+    return Diag{.code = ErrorCode::kCache /*LATER*/,
+                .subject = head->name,
+                .message = "no such kernel is shipped",
+                .found = head->kernel + ", schedule " + head->schedule};
+  const Result<KernelSource> source = verify::job_for(*shipped).source();
+  if (!source.ok()) return source.status();
+  return verify::check_certificate(text, *source, verify::job_for(*shipped).waivers);
+}
+
+Result<int> check_all(const Options& options) {
+  namespace fs = std::filesystem;
+  auto out = Output::open(options.json);
+  if (!out) return out.status();
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(options.check, error), end; it != end && !error;
+       it.increment(error))
+    if (it->path().extension() == ".json") files.push_back(it->path());
+  if (error || files.empty())
+    return Diag{.code = ErrorCode::kIo,
+                .subject = options.check,
+                .message = error ? "the folder cannot be read" : "there are no certificates",
+                .found = error ? error.message() : ""};
+  std::sort(files.begin(), files.end());
+  Progress progress("check", static_cast<int>(files.size()));
+  int failed = 0, redone = 0, believed = 0;
+  for (const fs::path& file : files) {
+    progress.step(file.stem().string());
+    std::ifstream in(file, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    const auto checked = check_file(text);
+    nlohmann::ordered_json line = {{"certificate", file.string()}, {"ok", checked.ok()}};
+    if (checked.ok()) {
+      redone += checked->redone;
+      believed += checked->believed;
+      line["redone"] = checked->redone;
+      line["believed"] = checked->believed;
+    } else {
+      ++failed;
+      line["error"] = checked.diag().str();
+      out->text(file.string() + "\n" + checked.diag().str());
+    }
+    out->json_line(line.dump());
+  }
+  out->text(fmt::format(
+      "{} certificates, {} refused; {} obligations shown again without the provers, {} believed",
+      files.size(), failed, redone, believed));
+  RT_RETURN_IF_ERROR(out->close());
+  return failed == 0 ? 0 : 1;
+}
+
 // ---- the verb
 
 Result<int> run(const Options& options) {
+  if (!options.check.empty()) return check_all(options);
   auto ops = ops_named(options.names);
   if (!ops) return ops.status();
   auto out = Output::open(options.json);
@@ -188,12 +273,16 @@ Result<int> run(const Options& options) {
   std::vector<verify::ProofJob> jobs;
   for (const ShippedKernel& kernel : kernels) jobs.push_back(verify::job_for(kernel));
   Progress progress("prove", static_cast<int>(jobs.size()));
+  Status written;
   verify::prove_all(jobs, {.workers = options.workers, .cache = !options.fresh},
                     [&](size_t job, const KernelProof& proof) {
                       progress.step(proof.op + " " + proof.kernel);
                       report.add(kernels[job], proof);
+                      if (written.ok() && !options.certificate.empty())
+                        written = certify(options.certificate, kernels[job], proof);
                     });
   const int status = report.finish();
+  RT_RETURN_IF_ERROR(written);
   RT_RETURN_IF_ERROR(out->close());
   return status;
 }
@@ -219,6 +308,9 @@ void add_prove(CLI::App& app, Action& action) {
   verb->add_flag("--each", options->each, "a row an obligation, for each kernel");
   verb->add_flag("--fresh", options->fresh, "prove again what has been proved before");
   verb->add_option("--workers", options->workers, "processes at once; default: one a processor");
+  verb->add_option("--certificate", options->certificate, "writes a certificate a kernel there");
+  verb->add_option("--check", options->check,
+                   "validates the certificates in a folder, without the provers");
   verb->add_option("--json", options->json, kJsonHelp);
   verb->callback([options, &action] { action = [options] { return run(*options); }; });
 }

