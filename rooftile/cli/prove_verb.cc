@@ -91,23 +91,31 @@ class Report {
                 proof.from_cache ? "cached" : fmt::format("{:.1f}", proof.ms),
                 proof.error.empty() ? provers_of(proof) : "cannot be generated"});
     if (each_) page(shipped, proof);
-    if (!proof.error.empty()) open_.push_back(proof.error);
+    if (!proof.error.empty()) open(proof.error, proof.error);
     for (const Obligation& obligation : proof.obligations) {
       if (!obligation.waiver.empty())
         waivers_.push_back(fmt::format("{} {}: {} waived: {}", proof.op, proof.kernel,
                                        verify::kind_info(obligation.finding.kind).id,
                                        obligation.waiver));
       else if (obligation.finding.verdict != verify::Verdict::kProved)
-        open_.push_back(verify::diag_of(proof, obligation).str());
+        open(fmt::format("{} {} {} {}", proof.op, verify::kind_info(obligation.finding.kind).id,
+                         verify::verdict_name(obligation.finding.verdict),
+                         obligation.finding.reason),
+             verify::diag_of(proof, obligation).str());
     }
   }
 
   int finish() {
     if (!each_) out_.text(table_.str());
     constexpr size_t kShown = 40;
-    for (size_t i = 0; i < std::min(open_.size(), kShown); ++i) out_.text(open_[i] + "\n");
+    for (size_t i = 0; i < std::min(open_.size(), kShown); ++i) {
+      out_.text(open_[i].text);
+      if (open_[i].times > 1)
+        out_.text(fmt::format("  and {} more like this; --json lists them", open_[i].times - 1));
+      out_.text("");
+    }
     if (open_.size() > kShown)
-      out_.text(fmt::format("... and {} more; --json lists them all", open_.size() - kShown));
+      out_.text(fmt::format("... and {} kinds more; --json lists them all", open_.size() - kShown));
     for (const std::string& waiver : waivers_) out_.text(waiver);
     out_.text(fmt::format(
         "{} kernels, {} obligations: {} proved, {} refuted, {} unknown, {} waived; {:.1f} s of "
@@ -118,6 +126,20 @@ class Report {
   }
 
  private:
+  // What is open, one text for many alike.
+  struct Open {
+    std::string key, text;
+    int times = 1;
+  };
+  void open(std::string key, std::string text) {
+    for (Open& known : open_)
+      if (known.key == key) {
+        ++known.times;
+        return;
+      }
+    open_.push_back({std::move(key), std::move(text)});
+  }
+
   void json(const ShippedKernel& shipped, const KernelProof& proof, const Obligation& obligation) {
     if (!out_.has_json()) return;
     nlohmann::ordered_json line = {
@@ -165,7 +187,8 @@ class Report {
   Table table_{{"operator", "kernel", "schedule", "target", "proved", "refuted", "unknown",
                 "waived", "ms", "provers"}};
   verify::Tally total_;
-  std::vector<std::string> open_, waivers_;
+  std::vector<Open> open_;
+  std::vector<std::string> waivers_;
   double ms_ = 0, slowest_ = 0;
   int kernels_ = 0, failed_ = 0, cached_ = 0, raw_ = 0;
 };

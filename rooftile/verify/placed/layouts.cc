@@ -228,6 +228,8 @@ class Layouts {
   void images() {
     const codegen::PlacedSplit& split = placed_.split;
     if (split.ways == 1) return;
+    if (split.loop < 0)
+      return refuse("split sums", "no loop is split", program_.node(placed_.phase).loc);
     const int threads = 128 * placed_.groups, vectors = placed_.row_blocks * split.columns / 8;
     std::vector<bool> taken(static_cast<size_t>(split.ways * vectors * threads));
     for (int rank = 0; rank < split.ways; ++rank)

@@ -16,6 +16,7 @@ struct PlacedProblem {
   std::string what;     // what is wrong, in one sentence
   std::vector<std::string> story;
   SourceLoc loc;
+  Verdict verdict = Verdict::kRefuted;  // unknown: the check gave up, and why
   bool operator==(const PlacedProblem& other) const {
     return kind == other.kind && subject == other.subject && what == other.what;
   }

@@ -97,7 +97,7 @@ class PlacedProver {
       finding.kind = problem.kind;
       finding.subject = problem.subject;
       finding.loc = problem.loc;
-      finding.verdict = Verdict::kRefuted;
+      finding.verdict = problem.verdict;
       finding.prover = problem.kind == Kind::kLive ? Prover::kGraph : Prover::kDataflow;
       finding.reason = problem.what;
       finding.example.story = problem.story;
@@ -133,9 +133,10 @@ class PlacedProver {
     for (const Lemma& lemma : ring_lemmas(ring.depth)) {
       Answer answer;
       timed([&] {
-        Arithmetic arithmetic;
-        for (const Expr& fact : lemma.facts) arithmetic.assume(fact);
-        answer = arithmetic.prove(lemma.goal);
+        arithmetic_.push();
+        for (const Expr& fact : lemma.facts) arithmetic_.assume(fact);
+        answer = arithmetic_.prove(lemma.goal);
+        arithmetic_.pop();
       });
       Finding& finding = by_kind[lemma.kind];
       finding.kind = lemma.kind;
@@ -229,6 +230,7 @@ class PlacedProver {
 
   const ir::Program& program_;
   const Placed& placed_;
+  Arithmetic arithmetic_;
   std::vector<Finding> findings_;
   std::set<std::pair<Kind, std::string>> refuted_;
   std::set<Kind> refuted_kinds_;

@@ -75,7 +75,7 @@ struct Mistake {
 };
 
 const std::vector<Mistake>& mistakes() {
-  static const std::vector<Mistake> list = {
+  static const std::vector<Mistake> all = {
       {"a wait is missing",
        [](Placed& p) {
          bool done = false;
@@ -127,8 +127,7 @@ const std::vector<Mistake>& mistakes() {
       {"a ring without a slot to spare",
        [](Placed& p) {
          p.rings.front().depth = 1;
-         return p.rings.front().alternatives.size() == 1 &&
-                p.plan.product.begin()->second.in_flight > 0;
+         return p.rings.size() == 1 && p.plan.product.begin()->second.in_flight > 0;
        },
        {"placed.live"}},
       {"a slot is smaller than its copies",
@@ -140,7 +139,7 @@ const std::vector<Mistake>& mistakes() {
       {"slices of a cluster that are not whole",
        [](Placed& p) {
          p.rings.front().alternatives[0][0].shared_axis = "elsewhere";
-         p.split.ways = 3;
+         p.plan.cluster = {{"elsewhere", 3}};
          return true;
        },
        {"ring.counts", "placed.layout"}},
@@ -151,7 +150,7 @@ const std::vector<Mistake>& mistakes() {
        },
        {"placed.layout"}},
   };
-  return list;
+  return all;
 }
 
 void expect_all_refuted(const PlacedPhase& original) {
@@ -221,13 +220,15 @@ TEST(ProvePlaced, LemmasAreSharp) {
       Arithmetic arithmetic;
       for (const Expr& fact : lemma.facts) arithmetic.assume(fact);
       EXPECT_EQ(arithmetic.prove(lemma.goal).verdict, Verdict::kProved) << depth << lemma.what;
-      EXPECT_EQ(arithmetic.consistent().verdict, Verdict::kProved) << depth << lemma.what;
+      // A ring of one slot is never filled while a reader holds it: there is no such case.
+      if (depth > 1 || lemma.kind != Kind::kRingHazard)
+        EXPECT_EQ(arithmetic.consistent().verdict, Verdict::kProved) << depth << lemma.what;
     }
   const Lemma parity = ring_lemmas(3)[2];
   ASSERT_EQ(parity.kind, Kind::kRingParity);
   Arithmetic loose;  // without p <= c + S
-  for (size_t i = 0; i < parity.facts.size(); ++i)
-    if (i != 2) loose.assume(parity.facts[i]);
+  for (const Expr& fact : parity.facts)
+    if (fact.str() != (Expr::sym("p") <= Expr::sym("c") + Expr(3)).str()) loose.assume(fact);
   EXPECT_EQ(loose.prove(parity.goal).verdict, Verdict::kRefuted);
 }
 

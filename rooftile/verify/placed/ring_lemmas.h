@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of rings, for a number of slots and any number of steps.
 //
-// Item n lies in slot n % S. Producer: p items filled. Reader: c given back, the next to look at
-// is n. The invariant c <= p <= c + S, for each reader, is kept by a producer that waits for a free
-// slot and a reader that waits for a full one; barriers tell them by parity alone. What is asked:
+// Item n = q S + s lies in slot s. Producer: p items filled. Reader: c given back, the next to look
+// at is n. The invariant c <= p <= c + S, for each reader, is kept by a producer that waits for a
+// free slot and a reader that waits for a full one; barriers tell them by parity alone. What is
+// asked:
 //   credit   filling when the wait lets it keeps the invariant, and so does giving back
 //   parity   under it, each of the two waits passes exactly when its own phase is over
 //   hazard   the slot being filled is none that a reader holds
@@ -26,7 +27,7 @@ struct Lemma {
   Expr goal;
 };
 
-// Over the symbols p, c, d (another reader), n, m.
+// Over the symbols p, c, d (another reader), q, s, m, k; f of a barrier.
 std::vector<Lemma> ring_lemmas(int depth);
 
 }  // namespace rooftile::verify

@@ -46,6 +46,8 @@ struct Way {
 using Ways = std::set<Way>;
 
 constexpr int kMostStates = 100'000;
+// Products that run at once; a schedule that starts more has forgotten to wait.
+constexpr size_t kMostRunning = 32;
 
 class Walk {
  public:
@@ -56,6 +58,14 @@ class Walk {
     start.state.held.resize(placed_.rings.size());
     const Ways ends = walk(placed_.computing, {start}, nullptr);
     for (const Way& end : ends) check_end(end);
+    if (states_ > kMostStates && problems_.empty())
+      for (const Kind kind : {Kind::kRingCredit, Kind::kRingHazard, Kind::kTokens})
+        problems_.push_back({.kind = kind,
+                             .subject = "computing role",
+                             .what = "more than " + std::to_string(kMostStates) + " states",
+                             .story = {},
+                             .loc = program_.node(placed_.phase).loc,
+                             .verdict = Verdict::kUnknown});
     return {std::move(problems_), states_};
   }
 
@@ -305,6 +315,9 @@ class Walk {
     if (loop != nullptr && in_turns(loop->id) && !way.state.has_turn)
       problem(Kind::kTurns, node_name(program_, event.id), "a product starts out of turn", way,
               event.id);
+    if (way.state.running.size() >= kMostRunning)
+      return problem(Kind::kTokens, node_name(program_, event.id),
+                     "products pile up that nobody waits for", way, event.id);
     way.state.running.push_back(std::move(running));
   }
 
