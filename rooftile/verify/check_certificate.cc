@@ -22,7 +22,7 @@ using Waivers = std::vector<std::pair<std::string, std::string>>;
 Diag refuse(const std::string& name, std::string message, std::string found = "",
             std::string expected = "") {
   Diag diag;
-  diag.code = ErrorCode::kCache /*LATER*/;
+  diag.code = ErrorCode::kCache;
   diag.subject = name.empty() ? "certificate" : name;
   diag.message = std::move(message);
   diag.found = std::move(found);

@@ -6,9 +6,24 @@
 #include <exception>
 
 #include "rooftile/base/hash.h"
+#include "rooftile/verify/contract/prove_contract.h"
 #include "rooftile/verify/matches.h"
 #include "rooftile/verify/owed.h"
 #include "rooftile/verify/placed/prove_placed.h"
+#include "rooftile/verify/tile/contract_facts.h"
+#include "rooftile/verify/tile/prove_tile.h"
+#if __has_include("rooftile/verify/lanes/prove_lanes.h")
+#include "rooftile/verify/lane_contract.h"
+#define RT_HAS_LANES 1
+#endif
+#if __has_include("rooftile/verify/protocol/prove_protocol.h")
+#include "rooftile/verify/protocol/prove_protocol.h"
+#define RT_HAS_PROTOCOL 1
+#endif
+#if __has_include("rooftile/verify/cpu/prove_cpu.h")
+#include "rooftile/verify/cpu/prove_cpu.h"
+#define RT_HAS_CPU 1
+#endif
 
 namespace rooftile::verify {
 
@@ -16,7 +31,50 @@ using codegen::GpuVariant;
 
 namespace {
 
-std::vector<Finding> nobody() { return {}; }
+std::vector<Finding> lane_findings(const GpuVariant& variant, size_t phase) {
+#ifdef RT_HAS_LANES
+  return prove_lanes(variant.phases[phase], lane_contract(variant, phase));
+#else
+  (void)variant, (void)phase;
+  return {};
+#endif
+}
+
+// What the launcher has checked of dims and attributes before it takes this variant.
+[[maybe_unused]] std::vector<Expr> checked_facts(const GpuVariant& variant) {
+  std::vector<Expr> out;
+  for (const ContractFact& fact : contract_facts(*variant.program)) out.push_back(fact.fact);
+  out.insert(out.end(), variant.needs.conditions.begin(), variant.needs.conditions.end());
+  return out;
+}
+
+std::vector<Finding> protocol_findings(const GpuVariant& variant, size_t phase) {
+#ifdef RT_HAS_PROTOCOL
+  return prove_protocol(variant.phases[phase], checked_facts(variant));
+#else
+  (void)variant, (void)phase;
+  return {};
+#endif
+}
+
+std::vector<Finding> cpu_findings(const KernelSource& source) {
+#ifdef RT_HAS_CPU
+  return prove_cpu(source.tiles, source.schedule, source.target);
+#else
+  (void)source;
+  return {};
+#endif
+}
+
+std::vector<Finding> contract_findings(const KernelSource& source) {
+  ContractQuestion question;
+  question.proved = &source.tiles;
+  question.launched = &source.program;
+  question.on_gpu = source.gpu();
+  for (const GpuVariant& variant : source.variants) question.variants.push_back(variant.needs);
+  question.fixed_dims = source.schedule.gpu.dims;
+  return prove_contract(question);
+}
 
 void gpu_parts(const GpuVariant& variant, int number, std::vector<ProofPart>& out) {
   for (size_t p = 0; p < variant.phases.size(); ++p) {
@@ -30,8 +88,10 @@ void gpu_parts(const GpuVariant& variant, int number, std::vector<ProofPart>& ou
                          return match_rings(placed->placed, kernel);
                        }});
     }
-    out.push_back({"lanes", number, phase, owed_by_addresses(kernel), nobody});
-    out.push_back({"protocol", number, phase, owed_by_protocol(kernel), nobody});
+    out.push_back({"lanes", number, phase, owed_by_addresses(kernel),
+                   [&variant, p] { return lane_findings(variant, p); }});
+    out.push_back({"protocol", number, phase, owed_by_protocol(kernel),
+                   [&variant, p] { return protocol_findings(variant, p); }});
   }
 }
 
@@ -62,10 +122,12 @@ Obligation unknown(const ProofPart& part, Kind kind, std::string reason) {
 
 std::vector<ProofPart> parts_of(const KernelSource& source) {
   std::vector<ProofPart> out;
-  out.push_back({"contract", -1, -1, owed_by_contract(), nobody});
+  out.push_back(
+      {"contract", -1, -1, owed_by_contract(), [&source] { return contract_findings(source); }});
   if (!source.gpu()) {
-    out.push_back({"tile", -1, -1, owed_by_tiles(source.program), nobody});
-    out.push_back({"cpu", -1, -1, owed_by_cpu(), nobody});
+    out.push_back({"tile", -1, -1, owed_by_tiles(source.tiles),
+                   [&source] { return prove_tile(source.tiles); }});
+    out.push_back({"cpu", -1, -1, owed_by_cpu(), [&source] { return cpu_findings(source); }});
     return out;
   }
   const ir::Program* last = nullptr;
@@ -74,7 +136,8 @@ std::vector<ProofPart> parts_of(const KernelSource& source) {
     if (variant.program == nullptr) continue;  // hand-written
     // Variants of one schedule (vectors, elements) share their tile program.
     if (variant.program.get() != last)
-      out.push_back({"tile", static_cast<int>(v), -1, owed_by_tiles(*variant.program), nobody});
+      out.push_back({"tile", static_cast<int>(v), -1, owed_by_tiles(*variant.program),
+                     [&variant] { return prove_tile(*variant.program); }});
     last = variant.program.get();
     gpu_parts(variant, static_cast<int>(v), out);
   }
