@@ -12,7 +12,6 @@
 
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/emulate/mutate.h"
-#include "rooftile/verify/lane_contract.h"
 #include "rooftile/verify/parts.h"
 #include "rooftile/verify/replay_call.h"
 #include "rooftile/verify/shipped.h"
