@@ -80,6 +80,14 @@ bool set_turns(Schedule& s, const std::string& text) {
   return at == std::string::npos || text.substr(at) == ":step";
 }
 
+bool set_order(Schedule& s, const std::string& text) {
+  s.gpu.order.axes.clear();
+  if (text == "none") return true;
+  std::istringstream axes(text);
+  for (std::string axis; std::getline(axes, axis, '+');) s.gpu.order.axes.push_back(axis);
+  return !s.gpu.order.axes.empty();
+}
+
 bool set_staging(Schedule& s, const std::string& text) {
   const auto staging = text == "0" ? std::pair(std::string("0"), 1)
                                    : named_number(text, 'x').value_or(std::pair("", 0));
@@ -130,6 +138,7 @@ const std::map<std::string, Change, std::less<>>& changes() {
       {"multicast", set_multicast},
       {"split", set_split},
       {"turns", set_turns},
+      {"order", set_order},
       {"staging", set_staging},
   };
   return table;

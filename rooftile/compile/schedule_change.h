@@ -16,6 +16,7 @@
 //   turns=LOOP[:step]    none
 //   swap=0|1             of all products
 //   in_flight=N          of all products
+//   order=AXIS+AXIS      parallel axes, slowest first; none
 //   band=N
 //   staging=CxB          columns x buffers of every staged store; 0: from registers
 //   evict_first=0|1      of all loads

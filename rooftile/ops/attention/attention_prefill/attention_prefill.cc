@@ -102,6 +102,8 @@ class QueryBlock {
   Tile q_;
 };
 
+constexpr int64_t kLeastBlock = 16;  // queries
+
 // Blocks with the most keys first: under a causal mask those at the end.
 Index heaviest_first(const Config& config, const Index& t, const Index& count) {
   return config.flag("causal") != 0 ? count - 1 - t : t;
@@ -122,7 +124,8 @@ void packed_sequences(Kernel& k, const Config& config) {
   const Index B = k.dim("B1") - 1;
   const Index slots = Tq / BM + B;
   const dsl::Tensor cu_q = k["cu_q"], cu_k = k["cu_k"];
-  const dsl::Tensor owner = k.workspace("owner", DType::kI32, {slots});
+  // Schedules of one kernel, with blocks of their own, share it.
+  const dsl::Tensor owner = k.workspace("owner", DType::kI32, {Tq / kLeastBlock + B});
   const auto start = [&](const Index& b) { return cu_q.at(b) / BM + b; };
 
   k.tiles({"b", B}, [&](Index b) {
@@ -149,6 +152,8 @@ Schedule sm90_prefill(const Env& dims) {
   s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 24, .runs = {"q"}},
                  {.name = "mma", .groups = 2, .regs = 240, .runs = {"qk", "pv"}}};
   for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  // A block of queries may end inside the tensor: by the warps, not by boxes.
+  s.gpu.copy["o"].staging_columns = 64;
   s.gpu.product["qk"] = {};
   s.gpu.product["pv"] = {.a_registers = true};
   s.gpu.loop["j"].late = "pv";
@@ -162,7 +167,7 @@ Schedule sm90_prefill(const Env& dims) {
 // does.
 bool sm90_takes(const Config& config, const Env& dims) {
   const int64_t D = dims.at("D");
-  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && !config.has("cu_q");
+  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128);
 }
 
 Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
@@ -310,6 +315,9 @@ Tq=77 Tk=517 Hq=4 Hkv=2 D=128 lse=1 : ci
 Tq=500 Tk=130 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
 Tq=333 Tk=641 Hq=2 Hkv=1 D=64 causal=1 lse=1 : ci
 Tq=128 Tk=129 Hq=1 Hkv=1 D=256 causal=1 dtype=f32 : ci
+Tq=210 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1 : smoke,ci
+Tq=40 Tk=260 B1=4 cu_q=1 cu_k=1 Hq=1 Hkv=1 D=128 dtype=f16 causal=1 : smoke,ci
+Tq=150 Tk=300 B1=4 cu_q=1 cu_k=1 Hq=1 Hkv=1 D=64 window_left=70 window_right=9 sink=1 lse=1 : ci
 Tq=700 Tk=700 B1=17 cu_q=1 cu_k=1 Hq=4 Hkv=2 D=64 causal=1 lse=1 : ci
 Tq=2000 Tk=2000 B1=1001 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 causal=1 : ci
 Tq=2048 Tk=2048 Hq=8 Hkv=8 D=128 causal=1 : llm
