@@ -325,6 +325,11 @@ Tq=2048 Tk=2048 Hq=8 Hkv=2 D=128 causal=1 : llm
 Tq=2048 Tk=2048 Hq=8 Hkv=2 D=128 : llm
 Tq=512 Tk=512 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=512 Tk=512 Hq=14 Hkv=2 D=64 causal=1 scale=0.125 : llm
+Tq=16384 Tk=16384 B1=17 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : llm
+Tq=16000 Tk=16000 B1=24 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : llm
+Tq=16384 Tk=16384 B1=9 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=16384 Tk=16384 B1=5 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=16384 Tk=16384 B1=2 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
 Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 : large
