@@ -61,8 +61,9 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
     schedule.fuse = false;
   else if (!schedule.otherwise.empty())
     schedule = Schedule(schedule.otherwise.back());
-  else
-    schedule.gpu.strips.held_vectors = 0;
+  if (!target.gpu || !schedule.gpu.roles.empty()) return schedule;
+  schedule.gpu.strips.held_vectors = 0;
+  schedule.gpu.product.clear();  // products by FMA
   return schedule;
 }
 

@@ -80,6 +80,15 @@ bool set_turns(Schedule& s, const std::string& text) {
   return at == std::string::npos || text.substr(at) == ":step";
 }
 
+bool set_unit(Schedule& s, const std::string& text) {
+  const std::map<std::string, gpu::Unit> units = {
+      {"wgmma", gpu::Unit::kWgmma}, {"mma_sync", gpu::Unit::kMmaSync}, {"fma", gpu::Unit::kFma}};
+  const auto unit = units.find(text);
+  if (unit == units.end()) return false;
+  for (auto& [label, product] : s.gpu.product) product.unit = unit->second;
+  return true;
+}
+
 bool set_order(Schedule& s, const std::string& text) {
   s.gpu.order.axes.clear();
   if (text == "none") return true;
@@ -139,6 +148,8 @@ const std::map<std::string, Change, std::less<>>& changes() {
       {"split", set_split},
       {"turns", set_turns},
       {"order", set_order},
+      {"unit", set_unit},
+      {"threads", sets([](gpu::Plan& p, int n) { p.strips.threads = n; })},
       {"staging", set_staging},
   };
   return table;

@@ -267,9 +267,10 @@ Status check_plan(const ir::Program& program, const gpu::Plan& plan) {
     return refused(program, "strips have no roles, clusters, rings, turns, bands or walks",
                    plan.str(), "a plan with `strips` only");
   for (const auto& [label, product] : plan.product)
-    if (product.unit != gpu::Unit::kFma)
-      return refused(program, "strips have no tensor cores", "product `" + label + "` by wgmma",
-                     "unit fma, or roles for the other way");
+    if (product.unit == gpu::Unit::kWgmma || product.a_registers || product.bytes || product.swap)
+      return refused(program, "strips have no roles that products by wgmma need",
+                     "product `" + label + "` by wgmma or as it wants its operands",
+                     "unit fma or mma_sync, or roles for the other way");
   for (const auto& [label, copy] : plan.copy)
     if (copy.via != gpu::Via::kVector || copy.multicast || copy.staging_columns != 0)
       return refused(program, "strips move data by vector loads and stores",

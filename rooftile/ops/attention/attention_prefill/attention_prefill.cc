@@ -172,12 +172,12 @@ bool sm90_takes(const Config& config, const Env& dims) {
 
 Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   if (target.gpu) {
-    Schedule by_fma = sm90_fma_attention(dims.at("Tq"), dims.at("D"));
-    by_fma.tile["TRIM"] = by_fma.tile.at("BN");
-    by_fma.gpu.dims = {{"D", dims.at("D")}};
-    if (!sm90_takes(config, dims)) return by_fma;
+    Schedule strips = sm90_strips_attention(dims.at("Tq"), dims.at("D"), config.dtype("q"));
+    strips.tile["TRIM"] = strips.tile.at("BN");
+    strips.gpu.dims = {{"D", dims.at("D")}};
+    if (!sm90_takes(config, dims)) return strips;
     Schedule s = sm90_prefill(dims);
-    s.otherwise = {by_fma};
+    s.otherwise = {strips};
     return s;
   }
   Schedule s;
