@@ -251,8 +251,7 @@ class Strips {
     ValueId id = -1;
     int k_axis = 0;
     Operand to;
-    std::string raw;  // its registers
-    lanes::Ty type = lanes::Ty::kU32;
+    std::string raw;        // its registers, u32
     bool k_is_fast = true;  // in memory
     int width = 1;          // elements of a vector
     int words = 1;          // registers of a vector

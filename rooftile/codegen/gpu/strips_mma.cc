@@ -155,7 +155,6 @@ Strips::Flight Strips::flight_of(const Node& n, int k_axis, const Operand& to) {
   f.fast = (f.k_is_fast ? to.depth : to.rows) / f.width;
   f.total = f.fast * (f.k_is_fast ? to.rows : to.depth);
   f.items = ceil_of(f.total, threads_);
-  f.type = f.width == 1 ? raw_registers(n.dtype, 1).type : raw_registers(n.dtype, f.width).type;
   return f;
 }
 
@@ -187,9 +186,17 @@ void Strips::take_off(const Flight& f, const Node& n, const Val& first, int coun
       emit(lanes::assign(f.raw, s, pack_elements(n.dtype, {operand_element(n, at)}, 1, 0)));
       return;
     }
-    for (int w = 0; w < f.words; ++w)
-      emit(lanes::assign(f.raw, s * Val(f.words) + Val(w), lanes::int_val(f.type, 0)));
     lanes::Instr load = access(n, Ins::kLdGlobal, at, 0, f.width);
+    const Ty type = raw_registers(n.dtype, f.width).type;
+    if (type != Ty::kU32) {  // a single i8
+      const Val one = declare(type, hint_of(n) + "_raw", lanes::int_val(type, 0));
+      load.results = {{one->name, Val(), 1}};
+      emit(lanes::instr(std::move(load)));
+      emit(lanes::assign(f.raw, s, u32(one)));
+      return;
+    }
+    for (int w = 0; w < f.words; ++w)
+      emit(lanes::assign(f.raw, s * Val(f.words) + Val(w), lanes::int_val(Ty::kU32, 0)));
     load.results = {{f.raw, s * Val(f.words), f.words}};
     emit(lanes::instr(std::move(load)));
   });
@@ -234,7 +241,7 @@ void Strips::stage_flight(const Node& n, int k_axis, const Operand& to) {
   Flight f = flight_of(n, k_axis, to);
   const bool waits = fits_in_air(f);
   const int most = waits ? f.items : std::clamp(kMostInFlight / 2 / f.words, 1, f.items);
-  f.raw = declare_array(f.type, hint_of(n) + "_staged", most * f.words);
+  f.raw = declare_array(Ty::kU32, hint_of(n) + "_staged", most * f.words);
   if (waits) {
     take_off(f, n, 0, f.items);
     f.lands = true;
@@ -310,7 +317,7 @@ void Strips::start_ahead(const Node& loop) {
     if (!fits_in_air(f)) continue;
     f.to.offset = allocate(to.bytes());
     f.ahead = true;
-    f.raw = declare_array(f.type, hint_of(n) + "_staged", f.items * f.words);
+    f.raw = declare_array(Ty::kU32, hint_of(n) + "_staged", f.items * f.words);
     in_air_.push_back(f);
     note("ahead of its step: " + hint_of(n));
     loop_ahead_ = &loop;
