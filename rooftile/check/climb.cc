@@ -63,7 +63,8 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
     schedule = Schedule(schedule.otherwise.back());
   if (!target.gpu || !schedule.gpu.roles.empty()) return schedule;
   schedule.gpu.strips.held_vectors = 0;
-  schedule.gpu.product.clear();  // products by FMA
+  schedule.gpu.product.clear();  // products by FMA, with all the registers that they want
+  schedule.gpu.ctas_per_sm = 1;
   return schedule;
 }
 

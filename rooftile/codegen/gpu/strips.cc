@@ -145,7 +145,8 @@ lanes::Program Strips::interface(const std::string& name) const {
   lanes::Program p;
   p.name = name;
   p.threads = threads_;
-  p.min_ctas_per_sm = plan_.ctas_per_sm;
+  // Element by element, the operands of a product on their way take several times the registers.
+  p.min_ctas_per_sm = mma_ && !vectors_ ? std::max(plan_.ctas_per_sm / 2, 1) : plan_.ctas_per_sm;
   p.dependent_launch = plan_.dependent_launch;
   std::set<std::string> read, written;
   // Only what this phase touches: other phases are other kernels.
