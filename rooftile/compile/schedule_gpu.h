@@ -96,7 +96,7 @@ struct Ring {
 
 enum class Unit : uint8_t {
   kWgmma,    // operands in shared memory that the copy engine fills; wants roles
-  kMmaSync,  // warps on operands that they have staged themselves: any alignment and shape, no roles
+  kMmaSync,  // warps on operands that they staged themselves: any alignment and shape, no roles
   kFma,
 };
 

@@ -54,12 +54,12 @@ constexpr const char* kPacked = "Tq=150 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=6
 
 INSTANTIATE_TEST_SUITE_P(
     Plans, PrefillSchedules,
-    ::testing::Values(Variation{"Cover", "grid=cover", kPacked},
-                      Variation{"FromRegisters", "staging=0", kPacked},
-                      Variation{"Persistent", "turns=none order=none", kPacked},
-                      Variation{"HeadsFastest", "grid=cover order=hkv+t+g turns=none depth=1", kPacked},
-                      Variation{"AsItIs", "depth=2", kPacked},
-                      Variation{"OneGroup", "BM=64 groups=1 BN=64 TRIM=64 regs=0/0 turns=none", kPacked}),
+    ::testing::Values(
+        Variation{"Cover", "grid=cover", kPacked}, Variation{"FromRegisters", "staging=0", kPacked},
+        Variation{"Persistent", "turns=none order=none", kPacked},
+        Variation{"HeadsFastest", "grid=cover order=hkv+t+g turns=none depth=1", kPacked},
+        Variation{"AsItIs", "depth=2", kPacked},
+        Variation{"OneGroup", "BM=64 groups=1 BN=64 TRIM=64 regs=0/0 turns=none", kPacked}),
     [](const auto& param_info) { return std::string(param_info.param.name); });
 
 }  // namespace
