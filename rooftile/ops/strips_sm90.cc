@@ -76,7 +76,7 @@ Schedule sm90_mma_product(int64_t rows, int64_t columns, DType operand,
   if (rows <= 32) {
     bm = 32;
     bn = 64;
-    bk = 128 / bytes;
+    bk = (sums > 1 ? 64 : 128) / bytes;
     threads = 128;
   } else if (rows * columns <= 2048 * 2048) {  // fewer than two tiles a multiprocessor
     bm = bn = 64;
@@ -98,12 +98,12 @@ Schedule sm90_strips_product(int64_t rows, int64_t columns, DType operand,
   return sm90_fma_product(rows, columns, static_cast<int>(products.size()));
 }
 
-// Four warps of 16 queries each.
+// Four warps of 16 queries each; as many keys as leave registers for the next ones on their way.
 Schedule sm90_strips_attention(int64_t queries, int64_t depth, DType operand) {
   if (size_bytes(operand) != 2 || queries <= 16 || depth > 256)
     return sm90_fma_attention(queries, depth);
   Schedule s;
-  const int64_t keys = depth <= 128 ? 64 : 32;
+  const int64_t keys = depth <= 128 ? 32 : 16;
   s.name = "mma_64x" + std::to_string(keys);
   s.tile = {{"BM", 64}, {"BN", keys}};
   s.gpu.strips.threads = 128;

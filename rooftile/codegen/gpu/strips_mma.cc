@@ -30,7 +30,7 @@ namespace {
 constexpr int kRows = 16, kColumns = 8;  // of one instruction
 constexpr int kStepBytes = 32;           // of k, one instruction
 constexpr int kPiece = 16;               // bytes of a row that one lane names to ldmatrix
-constexpr int kMostInFlight = 64;        // registers of a thread for operands on their way
+constexpr int kMostInFlight = 48;        // registers of a thread for operands on their way
 
 int round_up(int a, int b) { return (a + b - 1) / b * b; }
 int ceil_of(int a, int b) { return (a + b - 1) / b; }

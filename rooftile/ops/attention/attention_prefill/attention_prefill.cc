@@ -351,6 +351,9 @@ Tq=16000 Tk=16000 B1=24 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=16384 Tk=16384 B1=9 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
 Tq=16384 Tk=16384 B1=5 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
 Tq=16384 Tk=16384 B1=2 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=4096 Tk=4096 Hq=32 Hkv=8 D=96 causal=1 : full
+Tq=4096 Tk=4096 Hq=32 Hkv=8 D=80 scale=0.1118 : full
+Tq=4096 Tk=4096 Hq=32 Hkv=8 D=256 causal=1 scale=0.0625 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
 Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 : large
