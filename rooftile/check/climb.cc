@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/check/climb.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <sstream>
@@ -65,6 +66,7 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
   schedule.gpu.strips.held_vectors = 0;
   schedule.gpu.product.clear();  // products by FMA, with all the registers that they want
   schedule.gpu.ctas_per_sm = 1;
+  schedule.gpu.strips.threads = std::max(schedule.gpu.strips.threads, 256);
   return schedule;
 }
 

@@ -30,12 +30,17 @@ namespace {
 constexpr int kRows = 16, kColumns = 8;  // of one instruction
 constexpr int kStepBytes = 32;           // of k, one instruction
 constexpr int kPiece = 16;               // bytes of a row that one lane names to ldmatrix
+constexpr int kGroup = 8;                // registers of those that do not wait for their product
 constexpr int kMostInFlight = 48;        // registers of a thread for operands on their way
 
 int round_up(int a, int b) { return (a + b - 1) / b * b; }
 int ceil_of(int a, int b) { return (a + b - 1) / b; }
 Val both(const Val& a, const Val& b) { return !a.present() ? b : !b.present() ? a : a && b; }
 Val u32(const Val& v) { return lanes::cast(Ty::kU32, v); }
+
+// Rows of another number of vectors than a power of two: the place of each item is worth keeping
+// to the compiler, and there are no registers for it.
+bool has_odd_rows(int vectors) { return (vectors & (vectors - 1)) != 0; }
 
 }  // namespace
 
@@ -225,6 +230,7 @@ void Strips::touch_operand(const Operand& operand, bool write) {
 }
 
 bool Strips::fits_in_air(const Flight& f) const {
+  if (f.width == 1 && has_odd_rows(f.fast)) return false;
   int registers = f.items * f.words;
   for (const Flight& other : in_air_) registers += other.items * other.words;
   return registers <= kMostInFlight;
@@ -240,7 +246,7 @@ void Strips::stage_flight(const Node& n, int k_axis, const Operand& to) {
     }
   Flight f = flight_of(n, k_axis, to);
   const bool waits = fits_in_air(f);
-  const int most = waits ? f.items : std::clamp(kMostInFlight / 2 / f.words, 1, f.items);
+  const int most = waits ? f.items : std::clamp(kGroup / f.words, 1, f.items);
   f.raw = declare_array(Ty::kU32, hint_of(n) + "_staged", most * f.words);
   if (waits) {
     take_off(f, n, 0, f.items);
