@@ -24,7 +24,7 @@ bool has_product(const ir::Program& program, const ir::Block& block) {
   });
 }
 
-// Copies by threads need aligned data and rows.
+// Copies by threads, and stores by warps, need aligned data and rows.
 void need_aligned(const std::string& name, GpuNeeds& needs) {
   if (std::find(needs.aligned.begin(), needs.aligned.end(), name) == needs.aligned.end())
     needs.aligned.push_back(name);
@@ -80,6 +80,8 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       for (const std::vector<PlacedCopy>& copies : ring.alternatives)
         for (const PlacedCopy& copy : copies)
           if (copy.by_threads()) need_aligned(turned->node(copy.load).name, variant.needs);
+    for (const ir::TensorParam& tensor : program.tensors)
+      if (stores_by_warps(schedule.gpu, tensor.name)) need_aligned(tensor.name, variant.needs);
     for (const lanes::TensorMapUse& map : lanes->maps)
       if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
     variant.phases.push_back(std::move(*lanes));
