@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known where the walk stands, and what follows from it.
+//
+// Cheapest first: constant bounds, what was proved before in this scope, Arithmetic, and where few
+// threads and registers decide, all of them. What is known of a symbol (its bounds, the contract's
+// words on an index tensor) is told to Arithmetic when the symbol first takes part in a question.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rooftile/verify/arith/arithmetic.h"
+#include "rooftile/verify/lanes/divides.h"
+#include "rooftile/verify/lanes/prove_lanes.h"
+#include "rooftile/verify/lanes/symbols.h"
+
+namespace rooftile::verify {
+
+class Questions {
+ public:
+  Questions(const lanes::Program& kernel, const LaneContract& contract);
+
+  Symbols& symbols() { return symbols_; }
+  Divides& divides() { return divides_; }
+  const std::vector<Expr>& facts() const { return facts_; }
+
+  void push();
+  void pop();
+  void assume(const Expr& fact);
+  Answer prove(const Expr& goal);
+  bool holds(const Expr& goal) { return prove(goal).verdict == Verdict::kProved; }
+
+  // An element of a tensor that the kernel only reads, as the contract describes it.
+  Expr load(const std::string& tensor, std::vector<Expr> at, Interval of_type);
+
+ private:
+  void declare(const Expr& e);
+  void tell(const Expr& fact);
+  Answer enumerate(const Expr& goal);
+  Expr clause_of(const Expr& load) const;
+
+  const LaneContract& contract_;
+  Symbols symbols_;
+  Divides divides_;
+  Arithmetic arithmetic_;
+  std::vector<Expr> facts_;
+  struct Scope {
+    size_t facts = 0;
+    std::vector<std::string> declared, proved;
+  };
+  std::vector<Scope> scopes_ = {{}};
+  std::set<std::string> declared_, proved_;
+  std::map<std::string, Interval> loads_;  // the bounds of a load's type, by its text
+};
+
+}  // namespace rooftile::verify
