@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rooftile/codegen/gpu/fix_dims.h"
+#include "rooftile/codegen/gpu/size_limits.h"
 
 namespace rooftile::codegen {
 
@@ -13,10 +14,6 @@ using ir::Node;
 using ir::Op;
 using lanes::Ty;
 using lanes::Val;
-
-// Above this, an i32 loop counter that steps by a block or a CTA could pass 2^31.
-constexpr int64_t kLargestSize = (int64_t{1} << 31) - (1 << 16);
-constexpr int64_t kLargestGrid = (int64_t{1} << 31) - 1;
 
 Strips::Strips(const ir::Program& program, const Node& phase, const gpu::Plan& plan, bool vectors)
     : program_(program),
@@ -275,25 +272,6 @@ Status check_plan(const ir::Program& program, const gpu::Plan& plan) {
       return refused(program, "strips move data by vector loads and stores",
                      "copy `" + label + "` by other means", "via vector");
   return {};
-}
-
-void add_condition(const Expr& condition, GpuNeeds* needs) {
-  if (condition.is_const(1)) return;
-  for (const Expr& known : needs->conditions)
-    if (known.same_as(condition)) return;
-  needs->conditions.push_back(condition);
-}
-
-// Sizes that loop counters and the grid can hold.
-void add_size_conditions(const ir::Program& program, const ir::Node& phase, GpuNeeds* needs) {
-  Expr grid = 1;
-  for (const Expr& extent : phase.extents) grid = grid * extent;
-  if (walked(phase.extents).size() > 1) add_condition(grid <= Expr(kLargestGrid), needs);
-  std::set<std::string> symbols;
-  for (const ir::TensorParam& t : program.tensors)
-    for (const Expr& extent : t.shape) collect_symbols(extent, symbols);
-  for (const std::string& symbol : symbols)
-    add_condition(Expr::sym(symbol) <= Expr(kLargestSize), needs);
 }
 
 void merge(const GpuNeeds& from, GpuNeeds* into) {

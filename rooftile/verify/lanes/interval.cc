@@ -26,6 +26,12 @@ int64_t quotient(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
+Interval without_zero(Interval b) {
+  if (b.lo == 0) b.lo = 1;
+  if (b.hi == 0) b.hi = -1;
+  return b;
+}
+
 }  // namespace
 
 Interval operator+(const Interval& a, const Interval& b) {
@@ -44,14 +50,16 @@ Interval operator*(const Interval& a, const Interval& b) {
   return {std::min(ends), std::max(ends)};
 }
 
-Interval floor_div(const Interval& a, const Interval& b) {
+Interval floor_div(const Interval& a, const Interval& divisor) {
+  const Interval b = without_zero(divisor);
   if (b.lo <= 0 && b.hi >= 0) return {};
   const auto ends = {quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo),
                      quotient(a.hi, b.hi)};
   return {std::min(ends), std::max(ends)};
 }
 
-Interval floor_mod(const Interval& a, const Interval& b) {
+Interval floor_mod(const Interval& a, const Interval& divisor) {
+  const Interval b = without_zero(divisor);
   if (b.lo <= 0) return {};
   // Within one period of a known divisor, the remainder is the difference to its start.
   if (b.lo == b.hi && a.bounded() && quotient(a.lo, b.lo) == quotient(a.hi, b.lo))

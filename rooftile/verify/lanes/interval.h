@@ -29,7 +29,7 @@ inline Interval meet(const Interval& a, const Interval& b) {
 Interval operator+(const Interval& a, const Interval& b);
 Interval operator-(const Interval& a, const Interval& b);
 Interval operator*(const Interval& a, const Interval& b);
-// By a divisor that is not 0 anywhere; no bound otherwise. Rounded down.
+// Rounded down; of the points where the divisor is not 0.
 Interval floor_div(const Interval& a, const Interval& b);
 Interval floor_mod(const Interval& a, const Interval& b);
 // and, or, xor of numbers that are not negative; no bound otherwise.

@@ -43,4 +43,9 @@ struct LaneContract {
 // One finding a statement and kind of obligation. Deterministic; never throws.
 std::vector<Finding> prove_lanes(const lanes::Program& kernel, const LaneContract& contract);
 
+// What `kernel` leaves in workspaces of integers: ranges that all it stores there lie in. Clauses
+// for the contracts of the kernels launched behind it, which read no element that it does not
+// write (lanes.once of a workspace).
+std::vector<IndexClause> stored_indices(const lanes::Program& kernel, const LaneContract& contract);
+
 }  // namespace rooftile::verify

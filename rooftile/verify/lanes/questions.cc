@@ -2,6 +2,9 @@
 #include "rooftile/verify/lanes/questions.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 
 #include "rooftile/verify/lanes/tape.h"
 
@@ -40,10 +43,12 @@ Questions::Questions(const lanes::Program& kernel, const LaneContract& contract)
   for (const IndexClause& clause : contract.index)
     if (!clause.has_except && clause.used.empty()) {
       arithmetic_.assume(clause.facts);
+      solver_.assume(clause.facts);
     } else {
       IndexFacts rest = clause.facts;
       rest.has_range = false;
       arithmetic_.assume(rest);
+      solver_.assume(rest);
     }
   for (const Expr& fact : contract.facts) assume(fact);
   // Again: what a fact says of a symbol may bound another.
@@ -53,7 +58,9 @@ Questions::Questions(const lanes::Program& kernel, const LaneContract& contract)
 void Questions::push() {
   scopes_.push_back({facts_.size(), {}, {}});
   symbols_.push();
+  decoding_.push();
   arithmetic_.push();
+  solver_.push();
 }
 
 void Questions::pop() {
@@ -63,7 +70,9 @@ void Questions::pop() {
   for (const std::string& goal : scope.proved) proved_.erase(goal);
   scopes_.pop_back();
   symbols_.pop();
+  decoding_.pop();
   arithmetic_.pop();
+  solver_.pop();
 }
 
 void Questions::assume(const Expr& fact) {
@@ -75,12 +84,18 @@ void Questions::assume(const Expr& fact) {
   facts_.push_back(fact);
   if (scopes_.size() == 1) divides_.assume(fact);
   symbols_.assume(fact);
+  decoding_.assume(fact);
   tell(fact);
 }
 
 void Questions::tell(const Expr& fact) {
   declare(fact);
+  learn(fact);
+}
+
+void Questions::learn(const Expr& fact) {
   arithmetic_.assume(fact);
+  solver_.assume(fact);
 }
 
 // ---- symbols and elements of tensors -----------------------------------------------------------
@@ -92,8 +107,8 @@ void Questions::declare(const Expr& e) {
     const Symbol* symbol = symbols_.find(name);
     if (symbol == nullptr) continue;
     const Expr s = Expr::sym(name);
-    if (symbol->range.lo != kNoLeast) arithmetic_.assume(s >= Expr(symbol->range.lo));
-    if (symbol->range.hi != kNoMost) arithmetic_.assume(s <= Expr(symbol->range.hi));
+    if (symbol->range.lo != kNoLeast) learn(s >= Expr(symbol->range.lo));
+    if (symbol->range.hi != kNoMost) learn(s <= Expr(symbol->range.hi));
     for (const Expr& fact : symbol->facts) tell(fact);
   }
   std::vector<Expr> loads;
@@ -103,12 +118,19 @@ void Questions::declare(const Expr& e) {
     if (!declared_.insert(key).second) continue;
     scopes_.back().declared.push_back(key);
     if (const auto it = loads_.find(key); it != loads_.end()) {
-      if (it->second.lo != kNoLeast) arithmetic_.assume(load >= Expr(it->second.lo));
-      if (it->second.hi != kNoMost) arithmetic_.assume(load <= Expr(it->second.hi));
+      if (it->second.lo != kNoLeast) learn(load >= Expr(it->second.lo));
+      if (it->second.hi != kNoMost) learn(load <= Expr(it->second.hi));
     }
     const Expr clause = clause_of(load);
     if (!clause.is_const()) tell(clause);
   }
+}
+
+bool Questions::describes(const std::string& tensor) const {
+  return std::any_of(contract_.index.begin(), contract_.index.end(),
+                     [&](const IndexClause& clause) {
+                       return clause.facts.tensor == tensor || clause.used == tensor;
+                     });
 }
 
 Expr Questions::load(const std::string& tensor, std::vector<Expr> at, Interval of_type) {
@@ -136,6 +158,30 @@ Expr Questions::clause_of(const Expr& load) const {
 
 // ---- proofs ------------------------------------------------------------------------------------
 
+namespace {
+struct T {
+  const char* n;
+  double ms = 0;
+  int k = 0;
+  ~T() {
+    if (getenv("LP_T")) fprintf(stderr, "%s %.0f ms %d\n", n, ms, k);
+  }
+};
+struct S {
+  T& t;
+  std::string g;
+  std::chrono::steady_clock::time_point b = std::chrono::steady_clock::now();
+  S(T& x, std::string q = {}) : t(x), g(q) {}
+  ~S() {
+    double d =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - b).count();
+    t.ms += d;
+    t.k++;
+    if (d > 100 && getenv("LP_T")) fprintf(stderr, "   slow %s %.0f %s\n", t.n, d, g.c_str());
+  }
+};
+T tp{"parts"}, tc{"cheap"}, te{"enum"}, ts{"solver"}, ta{"assume"};
+}  // namespace
 Answer Questions::prove(const Expr& goal) {
   if (goal.kind() == K::kAnd) {
     Answer first = prove(goal.args()[0]);
@@ -144,20 +190,97 @@ Answer Questions::prove(const Expr& goal) {
     if (second.verdict == Verdict::kProved) second.prover = std::max(first.prover, second.prover);
     return second;
   }
-  if (goal.is_const() && goal.value() != 0) return {Verdict::kProved, Prover::kConstant, {}, {}};
-  if (symbols_.dead() || symbols_.range(goal).lo == 1)
-    return {Verdict::kProved, Prover::kInterval, {}, {}};
-  const std::string key = goal.str();
-  if (proved_.count(key) != 0) return {Verdict::kProved, Prover::kInterval, {}, {}};
-  declare(goal);
-  Answer answer = arithmetic_.prove(goal);
+  Answer answer;
+  {
+    S s_(tp);
+    answer = by_parts(goal);
+  }
+  if (answer.verdict != Verdict::kProved) answer = cheap(goal);
+  // A model may be wrong about bitwise operations, of which Arithmetic knows bounds alone.
   if (answer.verdict != Verdict::kProved)
     if (Answer all = enumerate(goal); all.verdict == Verdict::kProved) answer = std::move(all);
+  if (answer.verdict == Verdict::kUnknown) {
+    S s_(ts,goal.str());
+    answer = solver_.prove(goal);
+  }
   if (answer.verdict == Verdict::kProved) {
-    proved_.insert(key);
-    scopes_.back().proved.push_back(key);
+    const std::string key = goal.str();
+    if (proved_.insert(key).second) scopes_.back().proved.push_back(key);
   }
   return answer;
+}
+
+Answer Questions::cheap(const Expr& goal) {
+  if (goal.is_const() && goal.value() != 0) return {Verdict::kProved, Prover::kConstant, {}, {}};
+  if (symbols_.dead() || symbols_.range(goal).lo == 1 || proved_.count(goal.str()) != 0)
+    return {Verdict::kProved, Prover::kInterval, {}, {}};
+  declare(goal);
+  S s_(tc,goal.str());
+  return arithmetic_.prove(goal);
+}
+
+namespace {
+
+bool has_product(const Expr& e) {
+  if (e.kind() == K::kMul && !e.args()[1].is_const()) return true;
+  return std::any_of(e.args().begin(), e.args().end(), has_product);
+}
+
+}  // namespace
+
+// What a product of unknowns is in the way of: c <= e from the signs of the parts of e, and bounds
+// from the constant bounds of a factor.
+Answer Questions::by_parts(const Expr& goal) {
+  const Answer proved{Verdict::kProved, Prover::kInterval, {}, {}};
+  const Answer undecided{Verdict::kUnknown, Prover::kNone, {}, "not decided by parts"};
+  if ((goal.kind() != K::kLe && goal.kind() != K::kLt) || !has_product(goal)) return undecided;
+  const Expr &low = goal.args()[0], &high = goal.args()[1];
+  if (goal.kind() == K::kLe && low.is_const() && low.value() <= 0 && not_negative(high))
+    return proved;
+  const Expr linear = Expr::make(goal.kind(), {relaxed(low, true), relaxed(high, false)});
+  return !linear.same_as(goal) && cheap(linear).verdict == Verdict::kProved ? proved : undecided;
+}
+
+// At least e (up) or at most e, with a constant in the place of a factor that has bounds: x y is
+// within [lo y, hi y] for x in [lo, hi] and y >= 0.
+Expr Questions::relaxed(const Expr& e, bool up) {
+  const std::vector<Expr>& a = e.args();
+  switch (e.kind()) {
+    case K::kAdd:
+      return relaxed(a[0], up) + relaxed(a[1], up);
+    case K::kSub:
+      return relaxed(a[0], up) - relaxed(a[1], !up);
+    case K::kMul:
+      if (a[1].is_const())
+        return a[1].value() >= 0 ? relaxed(a[0], up) * a[1] : relaxed(a[0], !up) * a[1];
+      for (const auto& [x, y] : {std::pair(a[0], a[1]), std::pair(a[1], a[0])}) {
+        const Interval range = symbols_.range(x);
+        if (!range.within({0, INT32_MAX}) || !not_negative(y)) continue;
+        return Expr(up ? range.hi : range.lo) * relaxed(y, up);
+      }
+      return e;
+    default:
+      return e;
+  }
+}
+
+bool Questions::not_negative(const Expr& e) {
+  if (cheap(Expr(0) <= e).verdict == Verdict::kProved) return true;
+  const std::vector<Expr>& a = e.args();
+  switch (e.kind()) {
+    case K::kAdd:
+    case K::kMul:
+    case K::kMin:
+      return not_negative(a[0]) && not_negative(a[1]);
+    case K::kMax:
+      return not_negative(a[0]) || not_negative(a[1]);
+    case K::kFloorDiv:
+      return cheap(Expr(1) <= a[1]).verdict == Verdict::kProved && not_negative(a[0]);
+    case K::kMod:
+      return cheap(Expr(1) <= a[1]).verdict == Verdict::kProved;
+    default:
+      return false;
+  }
 }
 
 // Every value of the symbols that take part, where those are few; facts over other symbols are

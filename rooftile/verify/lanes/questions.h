@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rooftile/verify/arith/arithmetic.h"
+#include "rooftile/verify/lanes/decoding.h"
 #include "rooftile/verify/lanes/divides.h"
 #include "rooftile/verify/lanes/prove_lanes.h"
 #include "rooftile/verify/lanes/symbols.h"
@@ -20,10 +21,13 @@ namespace rooftile::verify {
 
 class Questions {
  public:
+  static constexpr uint64_t kSolverLimit = 200'000;
+
   Questions(const lanes::Program& kernel, const LaneContract& contract);
 
   Symbols& symbols() { return symbols_; }
   Divides& divides() { return divides_; }
+  Decoding& decoding() { return decoding_; }
   const std::vector<Expr>& facts() const { return facts_; }
 
   void push();
@@ -32,19 +36,29 @@ class Questions {
   Answer prove(const Expr& goal);
   bool holds(const Expr& goal) { return prove(goal).verdict == Verdict::kProved; }
 
+  // Whether the contract says anything of a tensor's values; otherwise they are numbers.
+  bool describes(const std::string& tensor) const;
   // An element of a tensor that the kernel only reads, as the contract describes it.
   Expr load(const std::string& tensor, std::vector<Expr> at, Interval of_type);
 
  private:
   void declare(const Expr& e);
+  void learn(const Expr& fact);
   void tell(const Expr& fact);
+  // The cheapest first; each step may ask those before it of parts of the goal.
+  Answer cheap(const Expr& goal);
+  Answer by_parts(const Expr& goal);
+  bool not_negative(const Expr& e);
+  Expr relaxed(const Expr& e, bool up);
   Answer enumerate(const Expr& goal);
   Expr clause_of(const Expr& load) const;
 
   const LaneContract& contract_;
   Symbols symbols_;
   Divides divides_;
-  Arithmetic arithmetic_;
+  Decoding decoding_;
+  Arithmetic arithmetic_{ArithmeticLimits{.solver = false}};
+  Arithmetic solver_{ArithmeticLimits{.rlimit = kSolverLimit}};  // the last to be asked
   std::vector<Expr> facts_;
   struct Scope {
     size_t facts = 0;

@@ -155,9 +155,9 @@ Expr Walk::function(const Val& v) {
   const auto at = [&](size_t i) { return value(args[i]); };
   switch (v->fn) {
     case Fn::kAdd:
-      return fitted(type, at(0) + at(1));
+      return fitted(type, Decoding::simplified(at(0) + at(1)));
     case Fn::kSub:
-      return fitted(type, at(0) - at(1));
+      return fitted(type, Decoding::simplified(at(0) - at(1)));
     case Fn::kMul:
       return fitted(type, at(0) * at(1));
     case Fn::kNeg:
@@ -180,7 +180,13 @@ Expr Walk::function(const Val& v) {
       const int bits = 8 * lanes::size_bytes(type);
       if (!by.is_const() || by.value() < 0 || by.value() >= bits || by.value() > 61)
         return fresh(type, "number");
-      if (v->fn == Fn::kShr) return divided(x, int64_t{1} << by.value());
+      if (v->fn == Fn::kShr) {
+        const Expr divisor = int64_t{1} << by.value();
+        if (!x.is_const())
+          for (const Expr& fact : questions_.decoding().quotient(x, divisor))
+            questions_.assume(fact);
+        return divided(x, divisor.value());
+      }
       return fitted(type, x * Expr(int64_t{1} << by.value()));
     }
     case Fn::kAnd:
@@ -277,6 +283,12 @@ Expr Walk::quotient(const Val& v, bool remainder) {
     if (positive.verdict != Verdict::kProved) return select(b == Expr(0), 0, divide(b));
   }
   const Expr out = divide(b);
+  Decoding& decoding = questions_.decoding();
+  if (!out.is_const())
+    for (const Expr& fact : remainder ? decoding.remainder(a, b) : decoding.quotient(a, b))
+      questions_.assume(fact);
+  if (!b.is_const() && symbols().range(a).lo >= 0)
+    questions_.assume(Expr(0) <= out && out <= a);
   // INT_MIN / -1 alone leaves the type.
   return divisor.lo >= 0 || remainder ? out : fitted(v.type(), out);
 }

@@ -350,7 +350,7 @@ void Walk::store_results(const Instr& instr, const std::optional<Expr>& guard) {
     const Ty type = types_.count(name) != 0 ? types_.at(name) : Ty::kI32;
     Expr now = 0;
     if (instr.ins == Ins::kLdGlobal && instr.global.width == 1 && !is_float(instr.dtype) &&
-        written_.count(instr.global.tensor) == 0) {
+        written_.count(instr.global.tensor) == 0 && questions_.describes(instr.global.tensor)) {
       std::vector<Expr> at;
       for (const Val& index : instr.global.index) at.push_back(value(index));
       now = questions_.load(instr.global.tensor, std::move(at), type_range(type));
