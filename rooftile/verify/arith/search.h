@@ -16,9 +16,10 @@
 namespace rooftile::verify::arith {
 
 struct Budget {
-  int pivots = 4000;
+  int64_t work = 2'000'000;  // of sums and products
   int branches = 200;
   int lemmas = 120;
+  int fresh = 24;  // lemmas that bring in products
 };
 
 struct Outcome {
@@ -29,7 +30,7 @@ struct Outcome {
 };
 
 // Defining axioms of all atoms in `formulas` are added here.
-Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const LoadFactsOf& loads,
+Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
                    Budget budget = {});
 
 // Atoms of the formulas and, transitively, of what those are made from.

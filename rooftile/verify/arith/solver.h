@@ -22,6 +22,7 @@ struct SolverAnswer {
   enum class Status : uint8_t { kEmpty, kModel, kUnknown } status = Status::kUnknown;
   Model model;
   std::string reason;  // unknown: why
+  uint64_t work = 0;   // of the limit
 };
 
 // Never throws. `rlimit` is Z3's unit of work.
