@@ -108,8 +108,8 @@ Expr Decoding::simplified(const Expr& sum) {
     for (const Expr& q : product.factors) {
       if (q.kind() != K::kFloorDiv || !q.args()[0].same_as(x)) continue;
       Product rest = product;
-      if (divide(rest, {1, {q}}) && divide(rest, product_of(q.args()[1])) &&
-          rest.factors.empty() && rest.constant == 1)
+      if (divide(rest, {1, {q}}) && divide(rest, product_of(q.args()[1])) && rest.factors.empty() &&
+          rest.constant == 1)
         return q.args()[1];
     }
     return std::nullopt;

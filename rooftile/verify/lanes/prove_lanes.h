@@ -26,6 +26,8 @@ struct IndexClause {
   // The range holds of the first ceil(used[r] / used_unit) entries of row r; "": of all.
   std::string used;
   Expr used_unit = 1;
+  // Facts of every element, over its value and its indices: the symbols "value", "at.0", ...
+  std::vector<Expr> each;
 };
 
 // What the launcher has checked, or the caller promised, of every call that gets this kernel. That

@@ -2,9 +2,6 @@
 #include "rooftile/verify/lanes/questions.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 
 #include "rooftile/verify/lanes/tape.h"
 
@@ -143,7 +140,12 @@ Expr Questions::load(const std::string& tensor, std::vector<Expr> at, Interval o
 Expr Questions::clause_of(const Expr& load) const {
   Expr all = 1;
   for (const IndexClause& clause : contract_.index) {
-    if (clause.facts.tensor != load.name() || !clause.facts.has_range) continue;
+    if (clause.facts.tensor != load.name()) continue;
+    std::map<std::string, Expr, std::less<>> element = {{"value", load}};
+    for (size_t d = 0; d < load.args().size(); ++d)
+      element.emplace("at." + std::to_string(d), load.args()[d]);
+    for (const Expr& fact : clause.each) all = all && substitute(fact, element);
+    if (!clause.facts.has_range) continue;
     if (!clause.has_except && clause.used.empty()) continue;
     Expr holds = clause.facts.lo <= load && load < clause.facts.hi;
     if (clause.has_except) holds = holds || load == clause.except;
@@ -158,30 +160,6 @@ Expr Questions::clause_of(const Expr& load) const {
 
 // ---- proofs ------------------------------------------------------------------------------------
 
-namespace {
-struct T {
-  const char* n;
-  double ms = 0;
-  int k = 0;
-  ~T() {
-    if (getenv("LP_T")) fprintf(stderr, "%s %.0f ms %d\n", n, ms, k);
-  }
-};
-struct S {
-  T& t;
-  std::string g;
-  std::chrono::steady_clock::time_point b = std::chrono::steady_clock::now();
-  S(T& x, std::string q = {}) : t(x), g(q) {}
-  ~S() {
-    double d =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - b).count();
-    t.ms += d;
-    t.k++;
-    if (d > 100 && getenv("LP_T")) fprintf(stderr, "   slow %s %.0f %s\n", t.n, d, g.c_str());
-  }
-};
-T tp{"parts"}, tc{"cheap"}, te{"enum"}, ts{"solver"}, ta{"assume"};
-}  // namespace
 Answer Questions::prove(const Expr& goal) {
   if (goal.kind() == K::kAnd) {
     Answer first = prove(goal.args()[0]);
@@ -190,17 +168,13 @@ Answer Questions::prove(const Expr& goal) {
     if (second.verdict == Verdict::kProved) second.prover = std::max(first.prover, second.prover);
     return second;
   }
-  Answer answer;
-  {
-    S s_(tp);
-    answer = by_parts(goal);
-  }
+  Answer answer = by_parts(goal);
   if (answer.verdict != Verdict::kProved) answer = cheap(goal);
   // A model may be wrong about bitwise operations, of which Arithmetic knows bounds alone.
   if (answer.verdict != Verdict::kProved)
     if (Answer all = enumerate(goal); all.verdict == Verdict::kProved) answer = std::move(all);
   if (answer.verdict == Verdict::kUnknown) {
-    S s_(ts,goal.str());
+    S s_(ts, goal.str());
     answer = solver_.prove(goal);
   }
   if (answer.verdict == Verdict::kProved) {
@@ -215,7 +189,7 @@ Answer Questions::cheap(const Expr& goal) {
   if (symbols_.dead() || symbols_.range(goal).lo == 1 || proved_.count(goal.str()) != 0)
     return {Verdict::kProved, Prover::kInterval, {}, {}};
   declare(goal);
-  S s_(tc,goal.str());
+  S s_(tc, goal.str());
   return arithmetic_.prove(goal);
 }
 

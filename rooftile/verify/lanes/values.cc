@@ -287,8 +287,7 @@ Expr Walk::quotient(const Val& v, bool remainder) {
   if (!out.is_const())
     for (const Expr& fact : remainder ? decoding.remainder(a, b) : decoding.quotient(a, b))
       questions_.assume(fact);
-  if (!b.is_const() && symbols().range(a).lo >= 0)
-    questions_.assume(Expr(0) <= out && out <= a);
+  if (!b.is_const() && symbols().range(a).lo >= 0) questions_.assume(Expr(0) <= out && out <= a);
   // INT_MIN / -1 alone leaves the type.
   return divisor.lo >= 0 || remainder ? out : fitted(v.type(), out);
 }
