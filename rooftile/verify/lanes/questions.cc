@@ -174,7 +174,6 @@ Answer Questions::prove(const Expr& goal) {
   if (answer.verdict != Verdict::kProved)
     if (Answer all = enumerate(goal); all.verdict == Verdict::kProved) answer = std::move(all);
   if (answer.verdict == Verdict::kUnknown) {
-    S s_(ts, goal.str());
     answer = solver_.prove(goal);
   }
   if (answer.verdict == Verdict::kProved) {
@@ -189,7 +188,6 @@ Answer Questions::cheap(const Expr& goal) {
   if (symbols_.dead() || symbols_.range(goal).lo == 1 || proved_.count(goal.str()) != 0)
     return {Verdict::kProved, Prover::kInterval, {}, {}};
   declare(goal);
-  S s_(tc, goal.str());
   return arithmetic_.prove(goal);
 }
 
