@@ -2,6 +2,9 @@
 #include "rooftile/verify/lanes/prove_lanes.h"
 
 #include "rooftile/verify/lanes/bounds.h"
+#include "rooftile/verify/lanes/budget.h"
+#include "rooftile/verify/lanes/copies.h"
+#include "rooftile/verify/lanes/uniform.h"
 #include "rooftile/verify/lanes/walk.h"
 
 namespace rooftile::verify {
@@ -9,7 +12,12 @@ namespace rooftile::verify {
 std::vector<Finding> prove_lanes(const lanes::Program& kernel, const LaneContract& contract) {
   Walk walk(kernel, contract);
   Bounds bounds;
-  walk.run({&bounds});
+  Budget budget;
+  Copies copies(kernel);
+  walk.run({&bounds, &copies, &budget});
+  copies.finish(walk);
+  budget.finish(walk);
+  prove_uniform(kernel, walk.report());
   return walk.report().take();
 }
 
