@@ -17,7 +17,7 @@ void add_condition(const Expr& condition, GpuNeeds* needs) {
 void add_size_conditions(const ir::Program& program, const ir::Node& phase, GpuNeeds* needs) {
   Expr tiles = 1;
   for (const Expr& extent : phase.extents) tiles = tiles * extent;
-  if (walked(phase.extents).size() > 1) add_condition(tiles <= Expr(kLargestSize), needs);
+  if (walked(phase.extents).size() > 1) add_condition(tiles <= Expr(kLargestGrid), needs);
   std::set<std::string> symbols;
   for (const ir::TensorParam& t : program.tensors)
     for (const Expr& extent : t.shape) collect_symbols(extent, symbols);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes up to which 32-bit indices do not wrap: conditions of every variant, checked at the
-// call. The proofs of lanes.overflow rest on them.
+// What a GPU kernel limits beyond the contract: sizes up to which its 32-bit indices do not wrap.
+// Conditions of every variant, checked by the launcher: no variant takes a larger call. The proofs
+// of lanes.overflow rest on them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,9 @@
 namespace rooftile::codegen {
 
 // Above this, an i32 loop counter that steps by a block, a CTA or a grid could pass 2^31.
-constexpr int64_t kLargestSize = (int64_t{1} << 31) - (1 << 16);
+inline constexpr int64_t kLargestSize = (int64_t{1} << 31) - (1 << 16);
+// Of the tiles of a phase.
+inline constexpr int64_t kLargestGrid = kLargestSize;
 
 // Unless it is known, or there already.
 void add_condition(const Expr& condition, GpuNeeds* needs);
