@@ -4,6 +4,7 @@
 #include "rooftile/verify/lanes/bounds.h"
 #include "rooftile/verify/lanes/budget.h"
 #include "rooftile/verify/lanes/copies.h"
+#include "rooftile/verify/lanes/once.h"
 #include "rooftile/verify/lanes/uniform.h"
 #include "rooftile/verify/lanes/walk.h"
 
@@ -14,9 +15,11 @@ std::vector<Finding> prove_lanes(const lanes::Program& kernel, const LaneContrac
   Bounds bounds;
   Budget budget;
   Copies copies(kernel);
-  walk.run({&bounds, &copies, &budget});
+  Once once(kernel);
+  walk.run({&bounds, &copies, &budget, &once});
   copies.finish(walk);
   budget.finish(walk);
+  once.finish(walk);
   prove_uniform(kernel, walk.report());
   return walk.report().take();
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,9 @@ struct IndexClause {
   // The range holds of the first ceil(used[r] / used_unit) entries of row r; "": of all.
   std::string used;
   Expr used_unit = 1;
+  // No two elements are equal (facts.distinct), but for those that equal this one.
+  bool distinct_but = false;
+  Expr repeated;
   // Facts of every element, over its value and its indices: the symbols "value", "at.0", ...
   std::vector<Expr> each;
 };
@@ -38,6 +42,8 @@ struct LaneContract {
   // Of a tensor's data and of all its strides but the innermost, in bytes; what TensorUse says of
   // it holds as well.
   std::map<std::string, int, std::less<>> align_bytes;
+  // Tensors that are updated: elements that a call does not write keep their values.
+  std::set<std::string, std::less<>> kept;
   // Tensors that a call may pass as one (each other's elements at the same place, or not at all).
   std::vector<std::pair<std::string, std::string>> may_alias;
 };

@@ -47,7 +47,8 @@ Questions::Questions(const lanes::Program& kernel, const LaneContract& contract)
       arithmetic_.assume(rest);
       solver_.assume(rest);
     }
-  for (const Expr& fact : contract.facts) assume(fact);
+  for (const Expr& fact : contract.facts) assume(fact, FactKind::kDomain);
+  contract_facts_ = facts_.size();
   // Again: what a fact says of a symbol may bound another.
   for (const Expr& fact : contract.facts) symbols_.assume(fact);
 }
@@ -63,6 +64,7 @@ void Questions::push() {
 void Questions::pop() {
   const Scope& scope = scopes_.back();
   facts_.resize(scope.facts);
+  kinds_.resize(scope.facts);
   for (const std::string& name : scope.declared) declared_.erase(name);
   for (const std::string& goal : scope.proved) proved_.erase(goal);
   scopes_.pop_back();
@@ -72,13 +74,14 @@ void Questions::pop() {
   solver_.pop();
 }
 
-void Questions::assume(const Expr& fact) {
+void Questions::assume(const Expr& fact, FactKind kind) {
   if (fact.kind() == K::kAnd) {
-    assume(fact.args()[0]);
-    assume(fact.args()[1]);
+    assume(fact.args()[0], kind);
+    assume(fact.args()[1], kind);
     return;
   }
   facts_.push_back(fact);
+  kinds_.push_back(kind);
   if (scopes_.size() == 1) divides_.assume(fact);
   symbols_.assume(fact);
   decoding_.assume(fact);

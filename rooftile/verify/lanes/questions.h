@@ -19,6 +19,13 @@
 
 namespace rooftile::verify {
 
+// Why a fact holds where the walk stands.
+enum class FactKind : uint8_t {
+  kCondition,  // a branch or guard
+  kDomain,     // a loop runs from begin to end, a CTA is one of the grid
+  kLemma,      // follows from others
+};
+
 class Questions {
  public:
   static constexpr uint64_t kSolverLimit = 200'000;
@@ -29,10 +36,13 @@ class Questions {
   Divides& divides() { return divides_; }
   Decoding& decoding() { return decoding_; }
   const std::vector<Expr>& facts() const { return facts_; }
+  const std::vector<FactKind>& kinds() const { return kinds_; }  // of facts()
+
+  size_t contract_facts() const { return contract_facts_; }  // the first of facts()
 
   void push();
   void pop();
-  void assume(const Expr& fact);
+  void assume(const Expr& fact, FactKind kind = FactKind::kCondition);
   Answer prove(const Expr& goal);
   bool holds(const Expr& goal) { return prove(goal).verdict == Verdict::kProved; }
 
@@ -60,6 +70,8 @@ class Questions {
   Arithmetic arithmetic_{ArithmeticLimits{.solver = false}};
   Arithmetic solver_{ArithmeticLimits{.rlimit = kSolverLimit}};  // the last to be asked
   std::vector<Expr> facts_;
+  std::vector<FactKind> kinds_;
+  size_t contract_facts_ = 0;
   struct Scope {
     size_t facts = 0;
     std::vector<std::string> declared, proved;

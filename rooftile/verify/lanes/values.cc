@@ -184,7 +184,7 @@ Expr Walk::function(const Val& v) {
         const Expr divisor = int64_t{1} << by.value();
         if (!x.is_const())
           for (const Expr& fact : questions_.decoding().quotient(x, divisor))
-            questions_.assume(fact);
+            questions_.assume(fact, FactKind::kLemma);
         return divided(x, divisor.value());
       }
       return fitted(type, x * Expr(int64_t{1} << by.value()));
@@ -277,17 +277,23 @@ Expr Walk::quotient(const Val& v, bool remainder) {
   };
   if (b.is_const(0)) return 0;
   const Interval divisor = symbols().range(b);
-  if (divisor.lo <= 0 && divisor.hi >= 0) {
+  if (divisor.lo <= 0) {
     if (symbols().is_data(b)) return fresh(v.type(), "number");
-    const Answer positive = ask(b >= Expr(1));
-    if (positive.verdict != Verdict::kProved) return select(b == Expr(0), 0, divide(b));
+    if (divisor.hi >= 0 && ask(b >= Expr(1)).verdict != Verdict::kProved)
+      return select(b == Expr(0), 0, divide(b));
   }
   const Expr out = divide(b);
-  Decoding& decoding = questions_.decoding();
-  if (!out.is_const())
+  // Under the condition of a select the divisor may be positive, and 0 beside it.
+  const bool positive = b.is_const()     ? b.value() >= 1
+                        : divisor.hi < 0 ? false
+                                         : guards_.empty() || questions_.holds(b >= Expr(1));
+  if (positive && !out.is_const()) {
+    Decoding& decoding = questions_.decoding();
     for (const Expr& fact : remainder ? decoding.remainder(a, b) : decoding.quotient(a, b))
-      questions_.assume(fact);
-  if (!b.is_const() && symbols().range(a).lo >= 0) questions_.assume(Expr(0) <= out && out <= a);
+      questions_.assume(fact, FactKind::kLemma);
+    if (!b.is_const() && symbols().range(a).lo >= 0)
+      questions_.assume(Expr(0) <= out && out <= a, FactKind::kLemma);
+  }
   // INT_MIN / -1 alone leaves the type.
   return divisor.lo >= 0 || remainder ? out : fitted(v.type(), out);
 }

@@ -68,14 +68,14 @@ void Walk::run(const std::vector<Observer*>& observers) {
   if (symbols().find("SMS") == nullptr)
     symbols().add("SMS", {.kind = SymbolKind::kCall, .range = {1, kMostMultiprocessors}});
   else
-    questions_.assume(Expr(1) <= Expr::sym("SMS") &&
-                      Expr::sym("SMS") <= Expr(kMostMultiprocessors));
+    questions_.assume(Expr(1) <= Expr::sym("SMS") && Expr::sym("SMS") <= Expr(kMostMultiprocessors),
+                      FactKind::kDomain);
   place("tid", {0, program_.threads - 1});
   const std::pair<const char*, Expr> axes[] = {
       {"cta.x", program_.grid_x}, {"cta.y", program_.grid_y}, {"cta.z", program_.grid_z}};
   for (const auto& [name, count] : axes) {
     place(name, {0, INT32_MAX});
-    questions_.assume(Expr::sym(name) < count);
+    questions_.assume(Expr::sym(name) < count, FactKind::kDomain);
   }
   for (const lanes::SharedAlloc& alloc : program_.shared)
     place("shared." + alloc.name, {0, kSharedWindow});
@@ -287,7 +287,7 @@ void Walk::loop(const Stmt& stmt) {
     at.name = at.variable.name();
     fact = begin <= at.variable;
   }
-  questions_.assume(fact && at.variable < end);
+  questions_.assume(fact && at.variable < end, FactKind::kDomain);
   const auto shadowed = registers_.find(stmt.name) == registers_.end()
                             ? std::nullopt
                             : std::optional(registers_.at(stmt.name));
