@@ -33,9 +33,16 @@ LaneContract contract_of(const KernelSource& source, size_t variant) {
   LaneContract out;
   for (const ir::Clause& clause : source.program.clauses) {
     if (clause.kind == ir::Clause::kCondition) out.facts.push_back(clause.condition);
-    if (clause.kind != ir::Clause::kIndexRange) continue;
+    if (clause.kind != ir::Clause::kIndexRange && clause.kind != ir::Clause::kDistinct) continue;
     IndexClause index;
     index.facts.tensor = clause.tensor;
+    if (clause.kind == ir::Clause::kDistinct) {
+      index.distinct_but = clause.has_except;
+      index.facts.distinct = !clause.has_except;
+      index.repeated = clause.except;
+      out.index.push_back(std::move(index));
+      continue;
+    }
     index.facts.has_range = true;
     index.facts.lo = clause.lo;
     index.facts.hi = clause.hi;
@@ -43,6 +50,8 @@ LaneContract contract_of(const KernelSource& source, size_t variant) {
     index.except = clause.except;
     out.index.push_back(std::move(index));
   }
+  for (const ir::TensorParam& tensor : source.program.tensors)
+    if (tensor.role == ir::Role::kInOut) out.kept.insert(tensor.name);
   const codegen::GpuNeeds& needs = source.variants[variant].needs;
   out.facts.insert(out.facts.end(), needs.conditions.begin(), needs.conditions.end());
   for (const std::string& tensor : needs.aligned) out.align_bytes[tensor] = needs.align_bytes;
@@ -91,6 +100,25 @@ TEST(ProveLanes, DroppedGuardsAndLongLoopsAreRefutedWithACall) {
     }
   }
   EXPECT_GE(refuted, 2);
+}
+
+// Two stores to one place, and a tensor of which a part is left out.
+TEST(ProveLanes, DoubleAndMissingStores) {
+  const KernelSource source = lowered("rms_norm", "T=16 H=4096");
+  const lanes::Program& kernel = source.variants[0].phases[0];
+  const auto verdict = [&](const lanes::Program& program) {
+    Verdict worst = Verdict::kProved;
+    for (const Finding& f : prove_lanes(program, contract_of(source, 0)))
+      if (f.kind == Kind::kWriteOnce && f.verdict != Verdict::kProved) worst = f.verdict;
+    return worst;
+  };
+  EXPECT_EQ(verdict(kernel), Verdict::kProved);
+  lanes::Program twice = kernel;
+  twice.body.push_back(twice.body.back());
+  EXPECT_NE(verdict(twice), Verdict::kProved);
+  lanes::Program less = kernel;
+  less.grid_x = less.grid_x - Expr(1);
+  EXPECT_NE(verdict(less), Verdict::kProved);
 }
 
 // A size that the variant does not limit lets an index wrap.
