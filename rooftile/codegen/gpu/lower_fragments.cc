@@ -68,6 +68,7 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
         add_condition(condition, &variant.needs);
       add_size_conditions(program, phase_node, &variant.needs);
       variant.phases.push_back(std::move(*lanes));
+      variant.placed.push_back(nullptr);
       continue;
     }
     Result<ir::Program> turned = swaps_products(program, schedule.gpu, id)
@@ -87,6 +88,8 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
     add_size_conditions(*turned, turned->node(id), &variant.needs);
     variant.phases.push_back(std::move(*lanes));
+    variant.placed.push_back(
+        std::make_shared<const PlacedPhase>(PlacedPhase{std::move(*turned), std::move(*placed)}));
   }
   variant.needs.align_bytes = 16;
   return std::vector<GpuVariant>{std::move(variant)};
