@@ -7,6 +7,7 @@
 #include "rooftile/codegen/gpu/fragment_lowering.h"
 #include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/codegen/gpu/size_limits.h"
 #include "rooftile/codegen/gpu/strips.h"
 #include "rooftile/codegen/gpu/swap_products.h"
 
@@ -63,6 +64,9 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       Result<lanes::Program> lanes = strips.lower(phase);
       if (!lanes.ok()) return lanes.diag();
       scheduled += strips.listing();
+      for (const Expr& condition : strips.needs().conditions)
+        add_condition(condition, &variant.needs);
+      add_size_conditions(program, phase_node, &variant.needs);
       variant.phases.push_back(std::move(*lanes));
       variant.placed.push_back(nullptr);
       continue;
@@ -84,6 +88,7 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       if (stores_by_warps(schedule.gpu, tensor.name)) need_aligned(tensor.name, variant.needs);
     for (const lanes::TensorMapUse& map : lanes->maps)
       if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
+    add_size_conditions(*turned, turned->node(id), &variant.needs);
     variant.phases.push_back(std::move(*lanes));
     variant.placed.push_back(
         std::make_shared<const PlacedPhase>(PlacedPhase{std::move(*turned), std::move(*placed)}));

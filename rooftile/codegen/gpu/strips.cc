@@ -286,25 +286,6 @@ Status check_plan(const ir::Program& program, const gpu::Plan& plan) {
   return {};
 }
 
-void add_condition(const Expr& condition, GpuNeeds* needs) {
-  if (condition.is_const(1)) return;
-  for (const Expr& known : needs->conditions)
-    if (known.same_as(condition)) return;
-  needs->conditions.push_back(condition);
-}
-
-// Sizes that loop counters and the grid can hold.
-void add_size_conditions(const ir::Program& program, const ir::Node& phase, GpuNeeds* needs) {
-  Expr grid = 1;
-  for (const Expr& extent : phase.extents) grid = grid * extent;
-  if (walked(phase.extents).size() > 1) add_condition(grid <= Expr(kLargestGrid), needs);
-  std::set<std::string> symbols;
-  for (const ir::TensorParam& t : program.tensors)
-    for (const Expr& extent : t.shape) collect_symbols(extent, symbols);
-  for (const std::string& symbol : symbols)
-    add_condition(Expr::sym(symbol) <= Expr(kLargestSize), needs);
-}
-
 void merge(const GpuNeeds& from, GpuNeeds* into) {
   into->align_bytes = std::max(into->align_bytes, from.align_bytes);
   for (const std::string& tensor : from.aligned)
