@@ -3,6 +3,7 @@
 #include "rooftile/verify/arith/arithmetic.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -20,8 +21,10 @@ using namespace arith;  // NOLINT: this file is the face of that namespace
 namespace {
 
 constexpr int kSolverRounds = 12;     // of asking again with lemmas that the last model breaks
-constexpr int kShrinkQuestions = 60;  // for smaller models
-constexpr Wide kSmall = 4;            // values that need no shrinking
+constexpr int kShrinkQuestions = 40;  // for smaller models
+constexpr int kDivisorAttempts = 8;   // to prove one divisor positive, under different facts
+constexpr Budget kDivisorBudget{200'000, 24, 40, 12};
+constexpr Wide kSmall = 4;  // values that need no shrinking
 
 // What occurs in expressions, each shared part visited once.
 class Parts {
@@ -52,16 +55,24 @@ class Arithmetic::Impl {
     facts_.resize(frames_.back().facts);
     index_.resize(frames_.back().index);
     frames_.pop_back();
+    ++generation_;
+    while (!positive_since_.empty() && positive_since_.back() > facts_.size() + index_.size())
+      forget_divisor();
     loads_known_ = false;
     if (!learned_at_.empty() && learned_at_.back() >= facts_.size()) {
       normaliser_.forget_definitions();
+      while (!positive_since_.empty()) forget_divisor();
       learned_at_.clear();
       formulas_.clear();
     }
     formulas_.resize(std::min(formulas_.size(), facts_.size()));
   }
-  void assume(const Expr& fact) { facts_.push_back(fact); }
+  void assume(const Expr& fact) {
+    facts_.push_back(fact);
+    ++generation_;
+  }
   void assume(const IndexFacts& facts) {
+    ++generation_;
     index_.push_back(facts);
     loads_known_ = false;
   }
@@ -73,7 +84,15 @@ class Arithmetic::Impl {
   struct Frame {
     size_t facts, index;
   };
+  struct Attempt {
+    uint64_t generation = 0;
+    int count = 0;
+  };
   void prepare();
+  void forget_divisor() {
+    known_.positive.pop_back();
+    positive_since_.pop_back();
+  }
   Answer prove_formula(const Formula& goal, const Expr* asked);
   Answer refine_with_solver(std::vector<Formula> formulas, const Expr* goal);
   std::vector<Formula> lemmas_against(const std::vector<Formula>& formulas, const Model& model);
@@ -81,6 +100,8 @@ class Arithmetic::Impl {
   bool meets(const Model& model, const Expr* goal, Answer& answer);
   void shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer);
   PointValues point_of(const Model& model, const Expr* goal);
+  void learn_divisors(const Formula& negated);
+  std::vector<Term> divisors_of(const Expr& goal);
   void check_divisors(const Expr& goal, Answer& answer);
 
   ArithmeticLimits limits_;
@@ -91,7 +112,10 @@ class Arithmetic::Impl {
   std::vector<Frame> frames_;
   std::vector<Formula> formulas_;   // of facts_; may be shorter
   std::vector<size_t> learned_at_;  // facts that define a symbol
-  LoadFactsOf loads_;
+  Known known_;
+  std::vector<size_t> positive_since_;  // how many facts known_.positive rests on
+  std::map<AtomId, Attempt> attempts_;  // to prove a divisor positive
+  uint64_t generation_ = 1;             // of the facts
   bool loads_known_ = false;
 };
 
@@ -104,14 +128,15 @@ void Arithmetic::Impl::prepare() {
     }
   if (learned) {
     formulas_.clear();
+    while (!positive_since_.empty()) forget_divisor();
     loads_known_ = false;
   }
   for (size_t i = formulas_.size(); i < facts_.size(); ++i)
     formulas_.push_back(normaliser_.formula(facts_[i]));
   if (loads_known_) return;
-  loads_.clear();
+  known_.loads.clear();
   for (const IndexFacts& f : index_) {
-    LoadFacts& facts = loads_[f.tensor];
+    LoadFacts& facts = known_.loads[f.tensor];
     if (f.has_range) {
       facts.has_range = true;
       facts.lo = normaliser_.term(f.lo);
@@ -149,17 +174,57 @@ Answer Arithmetic::Impl::prove(const Expr& goal) {
   }
 }
 
-// A goal that divides by zero has no value: it does not follow.
-void Arithmetic::Impl::check_divisors(const Expr& goal, Answer& answer) {
+// Which divisors do the facts make positive? Their quotients then have one axiom instead of three
+// cases. Remembered as long as the facts last.
+void Arithmetic::Impl::learn_divisors(const Formula& negated) {
+  AtomClosure closure(atoms_);
+  for (const Formula& f : formulas_) closure.visit(f);
+  closure.visit(negated);
+  for (AtomId id : closure.take_new()) {
+    if (atoms_[id].kind != Atom::Kind::kQuotient) continue;
+    const Term divisor = atoms_[id].args[1];
+    if (divisor.is_const() || known_.is_positive(divisor)) continue;
+    Attempt& attempt = attempts_[id];
+    if (attempt.generation == generation_ || attempt.count >= kDivisorAttempts) continue;
+    attempt = {generation_, attempt.count + 1};
+    std::vector<Formula> formulas = formulas_;
+    formulas.push_back(at_least_zero(-divisor));
+    try {
+      if (find_point(atoms_, formulas, known_, kDivisorBudget).status != Outcome::Status::kEmpty)
+        continue;
+    } catch (const Overflow&) {
+      continue;
+    }
+    known_.positive.push_back(divisor);
+    positive_since_.push_back(facts_.size() + index_.size());
+  }
+}
+
+// Of a goal: those that are not known not to be zero.
+std::vector<Term> Arithmetic::Impl::divisors_of(const Expr& goal) {
   Parts parts;
   parts.visit(goal);
+  std::vector<Term> out;
   for (const Expr& divisor : parts.divisors) {
-    if (divisor.is_const() && !divisor.is_const(0)) continue;
+    Term term = normaliser_.term(divisor);
+    if ((term.is_const() && term.constant != 0) || known_.is_positive(term)) continue;
+    out.push_back(std::move(term));
+  }
+  return out;
+}
+
+// A goal that divides by zero has no value: it does not follow.
+void Arithmetic::Impl::check_divisors(const Expr& goal, Answer& answer) {
+  for (const Term& divisor : divisors_of(goal)) {
     std::vector<Formula> formulas = formulas_;
-    formulas.push_back(is_zero(normaliser_.term(divisor)));
-    if (find_point(atoms_, formulas, loads_).status == Outcome::Status::kEmpty) continue;
+    formulas.push_back(is_zero(divisor));
+    try {
+      if (find_point(atoms_, formulas, known_).status == Outcome::Status::kEmpty) continue;
+    } catch (const Overflow&) {
+      // not decided
+    }
     answer = Answer{};
-    answer.reason = "the divisor " + divisor.str() + " may be zero";
+    answer.reason = "a divisor may be zero";
     return;
   }
 }
@@ -173,26 +238,37 @@ Answer Arithmetic::Impl::prove_formula(const Formula& goal, const Expr* asked) {
   }
   std::vector<Formula> formulas = formulas_;
   formulas.push_back(negation(goal));
+  learn_divisors(formulas.back());
   answer.prover = Prover::kInterval;
   std::vector<Formula> lemmas;
   try {
-    const Outcome outcome = find_point(atoms_, formulas, loads_);
+    Outcome outcome = find_point(atoms_, formulas, known_);
     if (outcome.status == Outcome::Status::kEmpty) {
       answer.verdict = Verdict::kProved;
       return answer;
     }
-    if (outcome.status == Outcome::Status::kModel && meets(outcome.model, asked, answer)) {
+    lemmas = outcome.lemmas;
+    bool refuted = outcome.status == Outcome::Status::kModel && meets(outcome.model, asked, answer);
+    if (outcome.status == Outcome::Status::kModel && !refuted) {
+      // Most often the goal has no value there, for a divisor that is zero.
+      for (const Term& divisor : divisors_of(*asked)) formulas.push_back(not_zero(divisor));
+      outcome = find_point(atoms_, formulas, known_);
+      refuted = outcome.status == Outcome::Status::kModel && meets(outcome.model, asked, answer);
+      answer.reason = "not decided without the solver: its model is none of the question";
+    } else {
+      answer.reason = "not decided without the solver: too many cases";
+    }
+    if (refuted) {
       answer.verdict = Verdict::kRefuted;
+      answer.reason.clear();
       shrink(std::move(formulas), asked, answer);
       return answer;
     }
-    lemmas = outcome.lemmas;
   } catch (const Overflow&) {
-    // the solver's numbers have no limit
+    answer.reason = "not decided without the solver: a number leaves 128 bits";
   }
   if (!limits_.solver) {
     answer.prover = Prover::kNone;
-    answer.reason = "not decided without the solver";
     return answer;
   }
   formulas.insert(formulas.end(), lemmas.begin(), lemmas.end());
@@ -205,15 +281,22 @@ Answer Arithmetic::Impl::refine_with_solver(std::vector<Formula> formulas, const
   Answer answer;
   answer.prover = Prover::kSolver;
   AtomClosure closure(atoms_);
-  for (int round = 0; round < kSolverRounds; ++round) {
+  std::vector<AtomId> met;
+  uint64_t left = limits_.rlimit;
+  for (int round = 0; round < kSolverRounds && left > 0; ++round) {
     for (const Formula& f : formulas) closure.visit(f);
     for (std::vector<AtomId> fresh = closure.take_new(); !fresh.empty(); fresh = closure.take_new())
-      for (AtomId id : fresh)
-        for (const Formula& axiom : defining_axioms(atoms_, id, loads_)) {
+      for (AtomId id : fresh) {
+        std::vector<Formula> axioms = defining_axioms(atoms_, id, known_);
+        for (AtomId other : met) axioms.push_back(nested_quotients(atoms_, other, id));
+        met.push_back(id);
+        for (const Formula& axiom : axioms) {
           closure.visit(axiom);
           formulas.push_back(axiom);
         }
-    const SolverAnswer found = ask_solver(formulas, limits_.rlimit);
+      }
+    const SolverAnswer found = ask_solver(formulas, left);
+    left -= std::min(left, found.work);
     if (found.status == SolverAnswer::Status::kEmpty) {
       answer.verdict = Verdict::kProved;
       return answer;
@@ -249,12 +332,16 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
       bounds.assert_literal(part->literal);
     }
   }
+  size_t degree = 2;
+  for (const auto& entry : model) degree = std::max(degree, atoms_.factors(entry.first).size());
   const Point at(bounds, &model);
-  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, kEach);
-  const std::vector<Formula> pairs = pair_lemmas(atoms_, loads_, at, kEach);
+  int64_t work = Budget{}.work;
+  std::vector<Formula> lemmas =
+      product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32, kWideMax}, work);
+  const std::vector<Formula> pairs = pair_lemmas(atoms_, known_, at, kEach);
   lemmas.insert(lemmas.end(), pairs.begin(), pairs.end());
   for (const auto& [id, value] : model) {
-    if (!atoms_.is_product(id) || product_value(atoms_, id, at) == Rational(value)) continue;
+    if (!atoms_.is_product(id) || !is_wrong(atoms_, id, at)) continue;
     for (AtomId factor : atoms_.factors(id)) lemmas.push_back(product_at(id, factor, at));
   }
   return lemmas;
@@ -297,8 +384,8 @@ PointValues Arithmetic::Impl::point_of(const Model& model, const Expr* goal) {
   // Elements that nothing constrains beyond their range.
   for (AtomId id = 0; id < atoms_.size(); ++id) {
     if (atoms_[id].kind != Atom::Kind::kLoad || model.count(id) != 0) continue;
-    auto it = loads_.find(atoms_[id].name);
-    add_element(id, it != loads_.end() && it->second.has_range ? value(it->second.lo) : 0);
+    auto it = known_.loads.find(atoms_[id].name);
+    add_element(id, it != known_.loads.end() && it->second.has_range ? value(it->second.lo) : 0);
   }
   return point;
 }
@@ -329,7 +416,7 @@ bool Arithmetic::Impl::meets(const Model& model, const Expr* goal, Answer& answe
 // Smaller values, symbol by symbol from the largest, each bounded by the least power of two that
 // leaves a point.
 void Arithmetic::Impl::shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer) {
-  constexpr Budget kBudget{600, 40, 40};
+  constexpr Budget kBudget{100'000, 40, 40, 8, 1};
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, v] : answer.model)
     if (name.find('[') == std::string::npos) order.emplace_back(v < 0 ? v : -v, name);
@@ -344,7 +431,7 @@ void Arithmetic::Impl::shrink(std::vector<Formula> formulas, const Expr* goal, A
       const Term symbol = normaliser_.term(Expr::sym(name));
       formulas.push_back(at_least_zero(v > 0 ? Term(limit) - symbol : symbol + limit));
       try {
-        const Outcome outcome = find_point(atoms_, formulas, loads_, kBudget);
+        const Outcome outcome = find_point(atoms_, formulas, known_, kBudget);
         if (outcome.status == Outcome::Status::kModel && meets(outcome.model, goal, answer)) break;
       } catch (const Overflow&) {
         // too large to be of use
@@ -358,7 +445,7 @@ Answer Arithmetic::Impl::consistent() {
   Answer answer;
   try {
     prepare();
-    const Outcome outcome = find_point(atoms_, formulas_, loads_);
+    const Outcome outcome = find_point(atoms_, formulas_, known_);
     answer.prover = Prover::kInterval;
     if (outcome.status == Outcome::Status::kModel && meets(outcome.model, nullptr, answer)) {
       answer.verdict = Verdict::kProved;
@@ -397,10 +484,22 @@ void Arithmetic::assume(const IndexFacts& facts) { impl_->assume(facts); }
 Answer Arithmetic::prove(const Expr& goal) { return impl_->prove(goal); }
 Answer Arithmetic::consistent() { return impl_->consistent(); }
 
+namespace {
+
+void add_lines(const Expr& fact, std::set<std::string>& out) {
+  if (fact.kind() != ExprKind::kAnd) {
+    out.insert("fact " + fact.str());
+    return;
+  }
+  for (const Expr& part : fact.args()) add_lines(part, out);
+}
+
+}  // namespace
+
 std::string question_text(const std::vector<Expr>& facts, const std::vector<IndexFacts>& index,
                           const Expr& goal) {
   std::set<std::string> lines;
-  for (const Expr& fact : facts) lines.insert("fact " + fact.str());
+  for (const Expr& fact : facts) add_lines(fact, lines);
   for (const IndexFacts& f : index) {
     std::string line = "index " + f.tensor + " rank " + std::to_string(f.rank);
     if (f.has_range) line += " from " + f.lo.str() + " below " + f.hi.str();

@@ -4,19 +4,26 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <utility>
 
 namespace rooftile::verify::arith {
 namespace {
 
-constexpr size_t kMostFactors = 4;  // of a product that a lemma may bring in
+constexpr int64_t kMostParts = 30;    // of a lemma, before equal ones are added
+constexpr int64_t kPreviewCost = 20;  // of a part, in sums of integers
 
-void quotient_axioms(AtomTable& atoms, AtomId id, std::vector<Formula>& out) {
+void quotient_axioms(AtomTable& atoms, AtomId id, const Known& known, std::vector<Formula>& out) {
   const Term q = Term::atom(id), a = atoms[id].args[0], b = atoms[id].args[1];
   const Term rest = a - atoms.times(q, b);
   const Formula positive = all_of({at_least_zero(rest), at_least_zero(b - rest - 1)});
   if (b.is_const()) {
     if (b.constant > 0) out.push_back(positive);
     return;  // by 0: any value
+  }
+  if (known.is_positive(b)) {
+    out.push_back(all_of({at_least_zero(b - 1), positive}));
+    return;
   }
   const Formula negative = all_of({at_least_zero(-rest), at_least_zero(rest - b - 1)});
   out.push_back(any_of({all_of({at_least_zero(b - 1), positive}),
@@ -44,20 +51,26 @@ struct Preview {
 };
 Preview preview(const AtomTable& atoms, const Term& a, const Term& b, const Point& at) {
   Preview out;
-  out.value = at.value(a) * Rational(b.constant) + at.value(b) * Rational(a.constant) -
-              Rational(mul(a.constant, b.constant));
-  for (const auto& [x, cx] : a.parts)
-    for (const auto& [y, cy] : b.parts) {
+  const auto take = [&](const std::vector<AtomId>& sorted_factors, Wide c) {
+    const AtomId id = atoms.find_product(sorted_factors);
+    const bool met = id >= 0 && at.knows(id);
+    out.fresh += met ? 0 : 1;
+    out.degree = std::max(out.degree, sorted_factors.size());
+    out.value =
+        out.value + (met ? at.value(id) : value_of_factors(sorted_factors, at)) * Rational(c);
+  };
+  out.value = Rational(mul(a.constant, b.constant));
+  if (b.constant != 0)
+    for (const auto& [x, c] : a.parts) take(atoms.factors(x), mul(c, b.constant));
+  for (const auto& [y, d] : b.parts) {
+    if (a.constant != 0) take(atoms.factors(y), mul(d, a.constant));
+    for (const auto& [x, c] : a.parts) {
       std::vector<AtomId> all = atoms.factors(x);
       for (AtomId f : atoms.factors(y)) all.push_back(f);
       std::sort(all.begin(), all.end());
-      const AtomId id = atoms.find_product(all);
-      const bool met = id >= 0 && at.knows(id);
-      out.fresh += met ? 0 : 1;
-      out.degree = std::max(out.degree, all.size());
-      out.value =
-          out.value + (met ? at.value(id) : value_of_factors(all, at)) * Rational(mul(cx, cy));
+      take(all, mul(c, d));
     }
+  }
   return out;
 }
 
@@ -72,7 +85,35 @@ struct Candidate {
   Term a, b;
   Relation relation;
   int fresh;
+  int bytes;
+
+  bool operator<(const Candidate& other) const {
+    return std::pair(fresh, bytes) < std::pair(other.fresh, other.bytes);
+  }
 };
+
+int bytes_of(const Term& t) {
+  Wide most = t.constant < 0 ? neg(t.constant) : t.constant;
+  for (const auto& part : t.parts)
+    most = std::max(most, part.second < 0 ? neg(part.second) : part.second);
+  int n = 0;
+  for (; most != 0; most >>= 8) ++n;
+  return n;
+}
+
+void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& atoms,
+                   const Point& at, const LemmaLimits& limits, std::vector<Candidate>& out) {
+  try {
+    const Preview p = preview(atoms, literal.term, factor, at);
+    const bool broken =
+        literal.relation == Relation::kEq ? !p.value.is_zero() : p.value < Rational(0);
+    const int bytes = bytes_of(literal.term) + bytes_of(factor);
+    if (broken && p.degree <= limits.degree && p.fresh <= limits.fresh && bytes <= limits.bytes)
+      out.push_back({literal.term, factor, literal.relation, p.fresh, bytes});
+  } catch (const Overflow&) {
+    // a point so far out that another lemma serves better
+  }
+}
 
 // Terms that are not negative and contain the product of `factors`.
 std::vector<Term> known_signs(AtomTable& atoms, const std::vector<AtomId>& factors,
@@ -93,7 +134,8 @@ std::vector<Term> known_signs(AtomTable& atoms, const std::vector<AtomId>& facto
 }
 
 void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& literals,
-                const Point& at, std::vector<Candidate>& out) {
+                const Point& at, const LemmaLimits& limits, std::vector<Candidate>& out,
+                int64_t& work) {
   const std::vector<AtomId> all = atoms.factors(wrong);
   std::map<std::vector<AtomId>, std::vector<Term>> signs;
   for (const Literal& literal : literals) {
@@ -104,21 +146,26 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
         continue;
       const std::vector<AtomId> cofactor = without(all, inner);
       if (literal.relation == Relation::kEq) {
-        const Term b = Term::atom(atoms.product(cofactor));
-        const Preview p = preview(atoms, literal.term, b, at);
-        if (!p.value.is_zero() && p.degree <= kMostFactors)
-          out.push_back({literal.term, b, Relation::kEq, p.fresh});
+        add_if_broken(literal, Term::atom(atoms.product(cofactor)), atoms, at, limits, out);
         continue;
       }
       auto [it, fresh] = signs.try_emplace(cofactor);
       if (fresh) it->second = known_signs(atoms, cofactor, literals, at);
-      for (const Term& b : it->second) {
-        const Preview p = preview(atoms, literal.term, b, at);
-        if (p.value < Rational(0) && p.degree <= kMostFactors)
-          out.push_back({literal.term, b, Relation::kGe, p.fresh});
+      for (const Term& factor : it->second) {
+        const auto cost = static_cast<int64_t>(literal.term.parts.size() * factor.parts.size());
+        if (work < 0 || cost > kMostParts) continue;
+        work -= cost * kPreviewCost;
+        add_if_broken(literal, factor, atoms, at, limits, out);
       }
     }
   }
+}
+
+// A factor with a long fraction: lemmas would make it longer, integers come first.
+bool is_splinter(const AtomTable& atoms, AtomId product, const Point& at, Wide most) {
+  for (AtomId f : atoms.factors(product))
+    if (at.value(f).den > most) return true;
+  return false;
 }
 
 void add_if_broken(Formula f, const Point& at, std::vector<Formula>& out) {
@@ -147,21 +194,8 @@ void order_lemma(AtomTable& atoms, AtomId p, AtomId q, const Point& at, std::vec
       out);
 }
 
-// t / c and t / (c k): the second is the first divided by k.
-void nested_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Point& at,
-                  std::vector<Formula>& out) {
-  const Atom &x = atoms[p], &y = atoms[q];
-  if (!(x.args[0] == y.args[0]) || !x.args[1].is_const() || !y.args[1].is_const()) return;
-  const Wide c = x.args[1].constant, d = y.args[1].constant;
-  if (c <= 0 || d <= 0) return;
-  if (c > d) return nested_lemma(atoms, q, p, at, out);
-  if (d % c != 0) return;
-  const Term rest = Term::atom(p) - Term::atom(q) * (d / c);
-  add_if_broken(all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)}), at, out);
-}
-
-void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const LoadFactsOf& loads,
-                const Point& at, std::vector<Formula>& out) {
+void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Known& known, const Point& at,
+                std::vector<Formula>& out) {
   const Atom &x = atoms[p], &y = atoms[q];
   if (x.name != y.name || x.args.size() != y.args.size()) return;
   const Term v = Term::atom(p) - Term::atom(q);
@@ -170,8 +204,8 @@ void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const LoadFactsOf& l
   std::vector<Formula> same = differs;
   same.push_back(is_zero(v));
   add_if_broken(any_of(std::move(same)), at, out);
-  auto it = loads.find(x.name);
-  if (it == loads.end() || x.args.size() != 1) return;
+  auto it = known.loads.find(x.name);
+  if (it == known.loads.end() || x.args.size() != 1) return;
   const Term gap = x.args[0] - y.args[0];
   if (it->second.non_decreasing) {
     add_if_broken(any_of({at_least_zero(gap - 1), at_least_zero(-v)}), at, out);
@@ -201,7 +235,11 @@ std::vector<AtomId> Point::atoms() const {
   return out;
 }
 
-std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFactsOf& loads) {
+bool Known::is_positive(const Term& t) const {
+  return std::find(positive.begin(), positive.end(), t) != positive.end();
+}
+
+std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& known) {
   std::vector<Formula> out;
   const Atom atom = atoms[id];
   const Term self = Term::atom(id);
@@ -213,7 +251,7 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFact
         out.push_back(at_least_zero(self));
       break;
     case Atom::Kind::kQuotient:
-      quotient_axioms(atoms, id, out);
+      quotient_axioms(atoms, id, known, out);
       break;
     case Atom::Kind::kMin0:
       out = {at_least_zero(-self), at_least_zero(atom.args[0] - self),
@@ -229,31 +267,48 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const LoadFact
       }
       break;
     case Atom::Kind::kLoad:
-      if (auto it = loads.find(atom.name); it != loads.end() && it->second.has_range)
+      if (auto it = known.loads.find(atom.name); it != known.loads.end() && it->second.has_range)
         out = {at_least_zero(self - it->second.lo), at_least_zero(it->second.hi - self - 1)};
       break;
   }
   return out;
 }
 
+Formula nested_quotients(const AtomTable& atoms, AtomId p, AtomId q) {
+  const Atom &x = atoms[p], &y = atoms[q];
+  if (x.kind != Atom::Kind::kQuotient || y.kind != Atom::Kind::kQuotient) return truth(true);
+  if (!x.args[1].is_const() || !y.args[1].is_const()) return truth(true);
+  const Wide c = x.args[1].constant, d = y.args[1].constant;
+  if (c <= 0 || d <= 0) return truth(true);
+  if (c > d) return nested_quotients(atoms, q, p);
+  const Term gap = y.args[0] - x.args[0];
+  if (d % c != 0 || !gap.is_const()) return truth(true);
+  // (t + gap) / c is x + j, or one more if gap is no multiple of c; y is that divided by m.
+  const Wide m = d / c, j = floor_div(gap.constant, c), more = gap.constant % c != 0 ? 1 : 0;
+  const Term rest = Term::atom(p) + j - Term::atom(q) * m;
+  return all_of({at_least_zero(rest + more), at_least_zero(Term(m - 1) - rest)});
+}
+
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
-                                    const Point& at, size_t limit) {
+                                    const Point& at, const LemmaLimits& limits, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
-    if (atoms.is_product(id) && !(product_value(atoms, id, at) == at.value(id)))
-      lemmas_for(atoms, id, literals, at, candidates);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.fresh < b.fresh; });
+    if (atoms.is_product(id) && is_wrong(atoms, id, at) &&
+        !is_splinter(atoms, id, at, limits.fraction))
+      lemmas_for(atoms, id, literals, at, limits, candidates, work);
+  std::stable_sort(candidates.begin(), candidates.end());
   std::vector<Formula> out;
+  std::set<std::string> taken;
   for (const Candidate& c : candidates) {
-    if (out.size() >= limit) break;
+    if (out.size() >= limits.count) break;
     const Term product = atoms.times(c.a, c.b);
-    out.push_back(c.relation == Relation::kGe ? at_least_zero(product) : is_zero(product));
+    Formula lemma = c.relation == Relation::kGe ? at_least_zero(product) : is_zero(product);
+    if (taken.insert(key_of(lemma)).second) out.push_back(std::move(lemma));
   }
   return out;
 }
 
-std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, const Point& at,
+std::vector<Formula> pair_lemmas(AtomTable& atoms, const Known& known, const Point& at,
                                  size_t limit) {
   std::vector<Formula> out;
   const std::vector<AtomId> all = at.atoms();
@@ -262,20 +317,20 @@ std::vector<Formula> pair_lemmas(AtomTable& atoms, const LoadFactsOf& loads, con
       const Atom::Kind kind = atoms[all[i]].kind;
       if (kind != atoms[all[j]].kind) continue;
       if (kind == Atom::Kind::kProduct) order_lemma(atoms, all[j], all[i], at, out);
-      if (kind == Atom::Kind::kQuotient) nested_lemma(atoms, all[j], all[i], at, out);
-      if (kind == Atom::Kind::kLoad) load_lemma(atoms, all[j], all[i], loads, at, out);
+      if (kind == Atom::Kind::kLoad) load_lemma(atoms, all[j], all[i], known, at, out);
     }
   return out;
 }
 
-std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at) {
-  constexpr Wide kWide = 16;
+std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at,
+                                   bool few) {
+  constexpr Wide kFew = 8, kWide = 16;
   AtomId best = -1;
   std::optional<Wide> best_width;
   for (AtomId f : atoms.factors(product)) {
     const auto [lo, hi] = at.bounds(f);
     const Term x = Term::atom(f);
-    if (!(lo && *lo >= 0) && !(hi && *hi <= 0))  // its sign first
+    if (!few && !(lo && *lo >= 0) && !(hi && *hi <= 0))  // its sign first
       return {is_zero(x), at_least_zero(x - 1), at_least_zero(-x - 1)};
     if (lo && hi && *lo == *hi) continue;
     const auto width = lo && hi ? std::optional(sub(*hi, *lo)) : std::nullopt;
@@ -284,7 +339,7 @@ std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const
       best_width = width;
     }
   }
-  if (best < 0) return {};
+  if (best < 0 || (few && !(best_width && *best_width <= kFew))) return {};
   const Term x = Term::atom(best);
   const Wide v = at.value(best).floor();
   if (!best_width || *best_width <= kWide)
@@ -293,8 +348,12 @@ std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const
   return {is_zero(x - v), at_least_zero(-x + middle), at_least_zero(x - (middle + 1))};
 }
 
-Rational product_value(const AtomTable& atoms, AtomId id, const Point& at) {
-  return value_of_factors(atoms.factors(id), at);
+bool is_wrong(const AtomTable& atoms, AtomId product, const Point& at) {
+  try {
+    return !(value_of_factors(atoms.factors(product), at) == at.value(product));
+  } catch (const Overflow&) {
+    return true;
+  }
 }
 
 bool holds(const Formula& f, const Point& at) {

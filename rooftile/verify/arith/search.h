@@ -16,9 +16,11 @@
 namespace rooftile::verify::arith {
 
 struct Budget {
-  int pivots = 4000;
-  int branches = 200;
+  int64_t work = 1'200'000;  // of sums and products
+  int branches = 100;
   int lemmas = 120;
+  int fresh = 24;  // lemmas that bring in products
+  int strategies = 3;
 };
 
 struct Outcome {
@@ -28,8 +30,9 @@ struct Outcome {
   std::vector<Formula> lemmas;
 };
 
-// Defining axioms of all atoms in `formulas` are added here.
-Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const LoadFactsOf& loads,
+// Defining axioms of all atoms in `formulas` are added here. `budget` is for each of a few
+// strategies.
+Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
                    Budget budget = {});
 
 // Atoms of the formulas and, transitively, of what those are made from.

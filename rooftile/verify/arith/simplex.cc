@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace rooftile::verify::arith {
+namespace {
+
+constexpr int kFractionCost = 8;  // of a fraction's sum or product, in those of integers
+
+}  // namespace
 
 int Simplex::variable_of(AtomId id) {
   auto [it, fresh] = of_atom_.emplace(id, static_cast<int>(variables_.size()));
@@ -94,10 +99,11 @@ void Simplex::move_nonbasic(int v, const Rational& to) {
 }
 
 // The basic variable of `r` and the nonbasic one of `column` change places.
-void Simplex::pivot(int r, int column) {
+void Simplex::pivot(int r, int column, int64_t& work) {
   Row& row = rows_[static_cast<size_t>(r)];
   const auto c = static_cast<size_t>(column);
   const int leaves = row.basic, enters = columns_[c];
+  work -= static_cast<int64_t>(rows_.size());
   const Rational inverse = Rational(1) / row.coefficients[c];
   for (size_t j = 0; j < row.coefficients.size(); ++j)
     if (!row.coefficients[j].is_zero())
@@ -109,8 +115,11 @@ void Simplex::pivot(int r, int column) {
     other.coefficients.resize(std::max(other.coefficients.size(), row.coefficients.size()));
     other.coefficients[c] = Rational(0);
     for (size_t j = 0; j < row.coefficients.size(); ++j)
-      if (!row.coefficients[j].is_zero())
-        other.coefficients[j] = other.coefficients[j] + factor * row.coefficients[j];
+      if (!row.coefficients[j].is_zero()) {
+        Rational& to = other.coefficients[j];
+        to = to + factor * row.coefficients[j];
+        work -= to.is_integer() ? 1 : kFractionCost;
+      }
   }
   row.basic = enters;
   columns_[c] = leaves;
@@ -120,7 +129,7 @@ void Simplex::pivot(int r, int column) {
   variables_[static_cast<size_t>(leaves)].column = column;
 }
 
-Simplex::Status Simplex::check(int& pivots_left) {
+Simplex::Status Simplex::check(int64_t& work) {
   if (empty_) return Status::kEmpty;
   for (;;) {
     int broken = -1;  // the basic variable of least number outside its bounds
@@ -147,10 +156,10 @@ Simplex::Status Simplex::check(int& pivots_left) {
       empty_ = true;
       return Status::kEmpty;
     }
-    if (--pivots_left < 0) return Status::kLimit;
+    if (work < 0) return Status::kLimit;
     const Rational to(raise ? *x.bounds.lo : *x.bounds.hi);
     const int column = variables_[static_cast<size_t>(enters)].column;
-    pivot(r, column);
+    pivot(r, column, work);
     move_nonbasic(broken, to);
   }
 }

@@ -21,7 +21,9 @@ class Simplex {
   bool assert_literal(const Literal& literal);
   void introduce(AtomId id) { variable_of(id); }  // an atom that alternatives may constrain later
   enum class Status { kPoint, kEmpty, kLimit };
-  Status check(int& pivots_left);
+  // `work` counts down by what pivots cost; below 0: kLimit.
+  Status check(int64_t& work);
+  int64_t size() const { return static_cast<int64_t>(rows_.size() * columns_.size()); }
 
   // Valid after kPoint. Atoms never met have the value 0.
   Rational value(AtomId id) const;
@@ -51,7 +53,7 @@ class Simplex {
   bool bound_below(int v, Wide bound);
   bool bound_above(int v, Wide bound);
   void move_nonbasic(int v, const Rational& to);
-  void pivot(int row, int column);
+  void pivot(int row, int column, int64_t& work);
   bool violates_low(const Variable& v) const {
     return v.bounds.lo && v.value < Rational(*v.bounds.lo);
   }

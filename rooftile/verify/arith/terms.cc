@@ -159,8 +159,26 @@ Formula gather(FormulaNode::Kind kind, std::vector<Formula> args) {
 
 }  // namespace
 
+// t >= 0 and -t >= 0 are an equation, which reasons better.
 Formula all_of(std::vector<Formula> args) {
-  return gather(FormulaNode::Kind::kAnd, std::move(args));
+  constexpr size_t kMost = 8;
+  Formula all = gather(FormulaNode::Kind::kAnd, std::move(args));
+  if (all->kind != FormulaNode::Kind::kAnd || all->args.size() > kMost) return all;
+  std::vector<Formula> left = all->args;
+  bool merged = false;
+  for (size_t i = 0; i < left.size(); ++i)
+    for (size_t j = i + 1; j < left.size(); ++j) {
+      if (left[i]->kind != FormulaNode::Kind::kLiteral ||
+          left[j]->kind != FormulaNode::Kind::kLiteral)
+        continue;
+      const Literal &a = left[i]->literal, &b = left[j]->literal;
+      if (a.relation != Relation::kGe || b.relation != Relation::kGe || !(a.term == -b.term))
+        continue;
+      left[i] = is_zero(a.term);
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(j--));
+      merged = true;
+    }
+  return merged ? gather(FormulaNode::Kind::kAnd, std::move(left)) : all;
 }
 Formula any_of(std::vector<Formula> args) {
   return gather(FormulaNode::Kind::kOr, std::move(args));

@@ -70,7 +70,8 @@ inline Wide gcd(Wide a, Wide b) {
 
 std::string to_string(Wide v);
 
-// num / den in lowest terms, den > 0.
+// num / den in lowest terms, 0 < den < 2^62. Larger denominators are Overflow: a point that needs
+// them is no use, and remainders of long numbers are slow.
 struct Rational {
   Wide num = 0, den = 1;
 
@@ -86,6 +87,7 @@ struct Rational {
       num /= g;
       den /= g;
     }
+    if (den >> 62 != 0) throw Overflow{};
   }
 
   bool is_zero() const { return num == 0; }
@@ -94,7 +96,8 @@ struct Rational {
 
   friend Rational operator+(const Rational& a, const Rational& b) {
     if (a.den == 1 && b.den == 1) return {add(a.num, b.num)};
-    return {add(mul(a.num, b.den), mul(b.num, a.den)), mul(a.den, b.den)};
+    const Wide g = gcd(a.den, b.den);
+    return {add(mul(a.num, b.den / g), mul(b.num, a.den / g)), mul(a.den, b.den / g)};
   }
   friend Rational operator*(const Rational& a, const Rational& b) {
     if (a.den == 1 && b.den == 1) return {mul(a.num, b.num)};
