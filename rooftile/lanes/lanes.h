@@ -289,8 +289,6 @@ Status plan_shared(Program& program, int64_t limit = 232448);
 // Structural rules: every register declared before use and in scope, array indices constant after
 // unrolling and in range, types agree, operand counts as instr.def says, names resolve.
 Status verify(const Program& program);
-// The part of it that needs no unrolling, a tenth of the time: all but the range of array indices.
-Status verify_rolled(const Program& program);
 // Readable form, for people and for tests; one statement a line.
 std::string print(const Program& program);
 

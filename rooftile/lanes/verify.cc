@@ -12,6 +12,7 @@
 #include "rooftile/lanes/operands.h"
 #include "rooftile/lanes/program_text.h"
 #include "rooftile/lanes/value_rules.h"
+#include "rooftile/lanes/verify_rolled.h"
 
 namespace rooftile::lanes {
 namespace {

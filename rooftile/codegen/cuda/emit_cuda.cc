@@ -7,6 +7,7 @@
 #include "rooftile/codegen/cuda/value_text.h"
 #include "rooftile/lanes/operands.h"
 #include "rooftile/lanes/value_rules.h"
+#include "rooftile/lanes/verify_rolled.h"
 
 namespace rooftile::codegen {
 namespace {
