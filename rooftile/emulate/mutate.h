@@ -36,6 +36,8 @@ enum class Mutation {
   kShortLoop,        // one step less
   kWrongSwizzle,     // of a matrix descriptor, or a tensor map
   kGreedyRegisters,  // setmaxnreg asks for more than there is
+  kDropRelease,      // a ticket tells of nothing
+  kDropRewind,       // a ticket is not zero again
 };
 std::string_view mutation_name(Mutation mutation);
 
