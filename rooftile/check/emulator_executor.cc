@@ -123,10 +123,10 @@ class EmulatedKernel {
                     .message = "the size of a workspace has no value",
                     .argument = tensor.name};
       workspaces.emplace_back(tensor.dtype, std::move(shape));
-      const bool zeroed =
-          std::count(source_.zeroed.begin(), source_.zeroed.end(), tensor.name) > 0;
+      const bool zeroed = std::count(source_.zeroed.begin(), source_.zeroed.end(), tensor.name) > 0;
       if (zeroed)
-        std::memset(workspaces.back().data(), 0, static_cast<size_t>(workspaces.back().size_bytes()));
+        std::memset(workspaces.back().data(), 0,
+                    static_cast<size_t>(workspaces.back().size_bytes()));
       launch.tensors.emplace(tensor.name, tensor_arg(workspaces.back().view(), zeroed));
     }
     return {};

@@ -98,8 +98,8 @@ class GlobalMemory {
 
   std::vector<Tensor> tensors_;
   std::vector<TensorMap> maps_;
-  std::vector<Release> all_releases_ = {{}};      // by number, from 1
-  std::map<int, std::vector<Written>> written_;   // by cluster
+  std::vector<Release> all_releases_ = {{}};       // by number, from 1
+  std::map<int, std::vector<Written>> written_;    // by cluster
   std::map<int, std::vector<Acquired>> acquired_;  // by cluster
   bool has_tickets_ = false;  // atomics that return a value order what the emulator does not model
 };

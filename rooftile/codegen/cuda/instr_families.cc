@@ -181,9 +181,8 @@ Helper atomic(const Instr& i) {
                                        release ? "_release" : "", space, lanes::fn_info(i.op).name);
   const std::string where = shared ? "u32 p" : "const void* p";
   if (!returns)
-    return make(
-        name, where + ", reg " + reg + " v",
-        fmt::format("red.{}{}.{} [$p], $v;", release ? "release.gpu." : "", space, op));
+    return make(name, where + ", reg " + reg + " v",
+                fmt::format("red.{}{}.{} [$p], $v;", release ? "release.gpu." : "", space, op));
   return make(name, fmt::format("result {} r, {}, reg {} v", reg, where, reg),
               fmt::format("atom.{}.{} $r, [$p], $v;", space, op));
 }

@@ -52,10 +52,11 @@ FragmentLowering::FragmentLowering(const ir::Program& program, const Placed& pla
   out_.name = std::move(name);
   // Names of the kernel's own; loops and axes of the program get others.
   for (const char* own :
-       {"warp",  "lane",  "rank",  "first",       "elected",    "group",     "row", "column",
-        "block", "eight", "quad",  "half",        "step",       "deep",      "reg", "chunk",
-        "piece", "word",  "zeros", "part_column", "sums_phase", "turn_phase", "workers", "worker",
-        "slot_of_sums", "owner", "others", "part", "part_first", "part_last"})
+       {"warp",         "lane",        "rank",       "first",      "elected",    "group",
+        "row",          "column",      "block",      "eight",      "quad",       "half",
+        "step",         "deep",        "reg",        "chunk",      "piece",      "word",
+        "zeros",        "part_column", "sums_phase", "turn_phase", "workers",    "worker",
+        "slot_of_sums", "owner",       "others",     "part",       "part_first", "part_last"})
     index_.unique(own);
   for (const auto& [id, value] : placed_.values)
     if (!value.reg.empty()) index_.unique(value.reg);

@@ -136,9 +136,8 @@ void FragmentLowering::walk_stream(const std::string& tile, const std::vector<Ev
   const Val begin = fresh(out, "run_begin", worker * run + lanes::min(worker, longer));
   const Val end = fresh(out, "run_end", begin + run + lanes::select(worker < longer, 1, 0));
   const Val first = fresh(out, "run_tile", lanes::floor_div(begin, steps));
-  const Val pieces =
-      fresh(out, "pieces",
-            lanes::select(begin < end, lanes::floor_div(end - 1, steps) - first + 1, 0));
+  const Val pieces = fresh(
+      out, "pieces", lanes::select(begin < end, lanes::floor_div(end - 1, steps) - first + 1, 0));
   const Val last_long = fresh(out, "long_steps", longer * (run + 1));
   auto worker_of = [&](const Val& at) {
     return lanes::select(at < last_long, lanes::floor_div(at, run + 1),
@@ -171,8 +170,7 @@ void FragmentLowering::walk_stream(const std::string& tile, const std::vector<Ev
 void FragmentLowering::take_steps(const Val& step, Val& begin, Val& end, Body& out) {
   const std::string first = index_.unique("part_begin"), last = index_.unique("part_end");
   out.push_back(lanes::decl(Ty::kI32, first, begin + reg_i32("part_first") * step));
-  out.push_back(
-      lanes::decl(Ty::kI32, last, lanes::min(end, begin + reg_i32("part_last") * step)));
+  out.push_back(lanes::decl(Ty::kI32, last, lanes::min(end, begin + reg_i32("part_last") * step)));
   begin = reg_i32(first);
   end = reg_i32(last);
 }
@@ -237,8 +235,8 @@ void FragmentLowering::publish_sums(Body& out) {
   arrive.op = lanes::Fn::kAdd;
   arrive.global = {kTickets, {sums_row(reg_i32("owner")), reg_i32("group")}, 1};
   arrive.regs = {{one, {}, 1}};
-  out.push_back(lanes::if_(
-      leads_group(), {lanes::decl(Ty::kI32, one, 1), lanes::instr(std::move(arrive))}));
+  out.push_back(
+      lanes::if_(leads_group(), {lanes::decl(Ty::kI32, one, 1), lanes::instr(std::move(arrive))}));
 }
 
 void FragmentLowering::gather_sums(Body& out) {

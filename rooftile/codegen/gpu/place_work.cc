@@ -92,8 +92,10 @@ Status Placer::check_grid_split(const Node& loop) const {
   for (ValueId id : program_.node(placed_.phase).block.nodes) {
     if (id == loop.id) break;
     if (program_.node(id).op == Op::kStore || !program_.node(id).block.nodes.empty())
-      return refuse(program_.node(id), "what stands before a loop split over the grid would be "
-                                       "done once a part", "", "stores and regions behind it");
+      return refuse(program_.node(id),
+                    "what stands before a loop split over the grid would be "
+                    "done once a part",
+                    "", "stores and regions behind it");
   }
   return {};
 }
