@@ -25,6 +25,8 @@ using lanes::Val;
 namespace {
 
 constexpr const char* kTickets = "tickets";
+// Parts of a tile, and vectors of a thread's sums: where there are more, a loop adds them.
+constexpr int kUnrolledParts = 8, kUnrolledVectors = 16;
 
 Val leads_group() {
   return lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && lanes::equal(reg_i32("lane"), 0);
@@ -260,7 +262,13 @@ void FragmentLowering::gather_sums(Body& out) {
   Body add;
   for (ValueId result : placed_.split.results)
     add.push_back(move_sums(result, reg_i32("owner") - reg_i32(other), true));
-  out.push_back(lanes::for_(other, 1, reg_i32("others") + 1, 1, std::move(add)));
+  // Unrolled, the images of several parts are on their way at once, where there are registers.
+  const int ways = placed_.split.ways;
+  const auto sums = static_cast<int>(placed_.split.results.size());
+  if (ways > 0 && ways <= kUnrolledParts && image_vectors() * sums <= kUnrolledVectors)
+    out.push_back(lanes::for_(other, 1, ways, 1, std::move(add), lanes::Unroll::kYes));
+  else
+    out.push_back(lanes::for_(other, 1, reg_i32("others") + 1, 1, std::move(add)));
 }
 
 }  // namespace rooftile::codegen
