@@ -101,6 +101,7 @@ class Arithmetic::Impl {
   void shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer);
   PointValues point_of(const Model& model, const Expr* goal);
   void learn_divisors(const Formula& negated);
+  std::vector<Term> divisors_of(const Expr& goal);
   void check_divisors(const Expr& goal, Answer& answer);
 
   ArithmeticLimits limits_;
@@ -199,23 +200,31 @@ void Arithmetic::Impl::learn_divisors(const Formula& negated) {
   }
 }
 
-// A goal that divides by zero has no value: it does not follow.
-void Arithmetic::Impl::check_divisors(const Expr& goal, Answer& answer) {
+// Of a goal: those that are not known not to be zero.
+std::vector<Term> Arithmetic::Impl::divisors_of(const Expr& goal) {
   Parts parts;
   parts.visit(goal);
+  std::vector<Term> out;
   for (const Expr& divisor : parts.divisors) {
-    if (divisor.is_const() && !divisor.is_const(0)) continue;
-    const Term term = normaliser_.term(divisor);
-    if (known_.is_positive(term)) continue;
+    Term term = normaliser_.term(divisor);
+    if ((term.is_const() && term.constant != 0) || known_.is_positive(term)) continue;
+    out.push_back(std::move(term));
+  }
+  return out;
+}
+
+// A goal that divides by zero has no value: it does not follow.
+void Arithmetic::Impl::check_divisors(const Expr& goal, Answer& answer) {
+  for (const Term& divisor : divisors_of(goal)) {
     std::vector<Formula> formulas = formulas_;
-    formulas.push_back(is_zero(term));
+    formulas.push_back(is_zero(divisor));
     try {
       if (find_point(atoms_, formulas, known_).status == Outcome::Status::kEmpty) continue;
     } catch (const Overflow&) {
       // not decided
     }
     answer = Answer{};
-    answer.reason = "the divisor " + divisor.str() + " may be zero";
+    answer.reason = "a divisor may be zero";
     return;
   }
 }
@@ -233,23 +242,33 @@ Answer Arithmetic::Impl::prove_formula(const Formula& goal, const Expr* asked) {
   answer.prover = Prover::kInterval;
   std::vector<Formula> lemmas;
   try {
-    const Outcome outcome = find_point(atoms_, formulas, known_);
+    Outcome outcome = find_point(atoms_, formulas, known_);
     if (outcome.status == Outcome::Status::kEmpty) {
       answer.verdict = Verdict::kProved;
       return answer;
     }
-    if (outcome.status == Outcome::Status::kModel && meets(outcome.model, asked, answer)) {
+    lemmas = outcome.lemmas;
+    bool refuted = outcome.status == Outcome::Status::kModel && meets(outcome.model, asked, answer);
+    if (outcome.status == Outcome::Status::kModel && !refuted) {
+      // Most often the goal has no value there, for a divisor that is zero.
+      for (const Term& divisor : divisors_of(*asked)) formulas.push_back(not_zero(divisor));
+      outcome = find_point(atoms_, formulas, known_);
+      refuted = outcome.status == Outcome::Status::kModel && meets(outcome.model, asked, answer);
+      answer.reason = "not decided without the solver: its model is none of the question";
+    } else {
+      answer.reason = "not decided without the solver: too many cases";
+    }
+    if (refuted) {
       answer.verdict = Verdict::kRefuted;
+      answer.reason.clear();
       shrink(std::move(formulas), asked, answer);
       return answer;
     }
-    lemmas = outcome.lemmas;
   } catch (const Overflow&) {
-    // the solver's numbers have no limit
+    answer.reason = "not decided without the solver: a number leaves 128 bits";
   }
   if (!limits_.solver) {
     answer.prover = Prover::kNone;
-    answer.reason = "not decided without the solver";
     return answer;
   }
   formulas.insert(formulas.end(), lemmas.begin(), lemmas.end());
@@ -262,15 +281,20 @@ Answer Arithmetic::Impl::refine_with_solver(std::vector<Formula> formulas, const
   Answer answer;
   answer.prover = Prover::kSolver;
   AtomClosure closure(atoms_);
+  std::vector<AtomId> met;
   uint64_t left = limits_.rlimit;
   for (int round = 0; round < kSolverRounds && left > 0; ++round) {
     for (const Formula& f : formulas) closure.visit(f);
     for (std::vector<AtomId> fresh = closure.take_new(); !fresh.empty(); fresh = closure.take_new())
-      for (AtomId id : fresh)
-        for (const Formula& axiom : defining_axioms(atoms_, id, known_)) {
+      for (AtomId id : fresh) {
+        std::vector<Formula> axioms = defining_axioms(atoms_, id, known_);
+        for (AtomId other : met) axioms.push_back(nested_quotients(atoms_, other, id));
+        met.push_back(id);
+        for (const Formula& axiom : axioms) {
           closure.visit(axiom);
           formulas.push_back(axiom);
         }
+      }
     const SolverAnswer found = ask_solver(formulas, left);
     left -= std::min(left, found.work);
     if (found.status == SolverAnswer::Status::kEmpty) {
@@ -312,11 +336,12 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
   for (const auto& entry : model) degree = std::max(degree, atoms_.factors(entry.first).size());
   const Point at(bounds, &model);
   int64_t work = Budget{}.work;
-  std::vector<Formula> lemmas = product_lemmas(atoms_, literals, at, {kEach, degree, 2}, work);
+  std::vector<Formula> lemmas =
+      product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32, kWideMax}, work);
   const std::vector<Formula> pairs = pair_lemmas(atoms_, known_, at, kEach);
   lemmas.insert(lemmas.end(), pairs.begin(), pairs.end());
   for (const auto& [id, value] : model) {
-    if (!atoms_.is_product(id) || product_value(atoms_, id, at) == Rational(value)) continue;
+    if (!atoms_.is_product(id) || !is_wrong(atoms_, id, at)) continue;
     for (AtomId factor : atoms_.factors(id)) lemmas.push_back(product_at(id, factor, at));
   }
   return lemmas;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace rooftile::verify::arith {
 namespace {
@@ -84,7 +85,21 @@ struct Candidate {
   Term a, b;
   Relation relation;
   int fresh;
+  int bytes;
+
+  bool operator<(const Candidate& other) const {
+    return std::pair(fresh, bytes) < std::pair(other.fresh, other.bytes);
+  }
 };
+
+int bytes_of(const Term& t) {
+  Wide most = t.constant < 0 ? neg(t.constant) : t.constant;
+  for (const auto& part : t.parts)
+    most = std::max(most, part.second < 0 ? neg(part.second) : part.second);
+  int n = 0;
+  for (; most != 0; most >>= 8) ++n;
+  return n;
+}
 
 void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& atoms,
                    const Point& at, const LemmaLimits& limits, std::vector<Candidate>& out) {
@@ -92,8 +107,9 @@ void add_if_broken(const Literal& literal, const Term& factor, const AtomTable& 
     const Preview p = preview(atoms, literal.term, factor, at);
     const bool broken =
         literal.relation == Relation::kEq ? !p.value.is_zero() : p.value < Rational(0);
-    if (broken && p.degree <= limits.degree && p.fresh <= limits.fresh)
-      out.push_back({literal.term, factor, literal.relation, p.fresh});
+    const int bytes = bytes_of(literal.term) + bytes_of(factor);
+    if (broken && p.degree <= limits.degree && p.fresh <= limits.fresh && bytes <= limits.bytes)
+      out.push_back({literal.term, factor, literal.relation, p.fresh, bytes});
   } catch (const Overflow&) {
     // a point so far out that another lemma serves better
   }
@@ -145,6 +161,13 @@ void lemmas_for(AtomTable& atoms, AtomId wrong, const std::vector<Literal>& lite
   }
 }
 
+// A factor with a long fraction: lemmas would make it longer, integers come first.
+bool is_splinter(const AtomTable& atoms, AtomId product, const Point& at, Wide most) {
+  for (AtomId f : atoms.factors(product))
+    if (at.value(f).den > most) return true;
+  return false;
+}
+
 void add_if_broken(Formula f, const Point& at, std::vector<Formula>& out) {
   if (!holds(f, at)) out.push_back(std::move(f));
 }
@@ -169,19 +192,6 @@ void order_lemma(AtomTable& atoms, AtomId p, AtomId q, const Point& at, std::vec
   add_if_broken(
       any_of({all_of({at_least_zero(k), rising}), all_of({at_least_zero(-k - 1), falling})}), at,
       out);
-}
-
-// t / c and t / (c k): the second is the first divided by k.
-void nested_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Point& at,
-                  std::vector<Formula>& out) {
-  const Atom &x = atoms[p], &y = atoms[q];
-  if (!(x.args[0] == y.args[0]) || !x.args[1].is_const() || !y.args[1].is_const()) return;
-  const Wide c = x.args[1].constant, d = y.args[1].constant;
-  if (c <= 0 || d <= 0) return;
-  if (c > d) return nested_lemma(atoms, q, p, at, out);
-  if (d % c != 0) return;
-  const Term rest = Term::atom(p) - Term::atom(q) * (d / c);
-  add_if_broken(all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)}), at, out);
 }
 
 void load_lemma(const AtomTable& atoms, AtomId p, AtomId q, const Known& known, const Point& at,
@@ -264,14 +274,27 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& k
   return out;
 }
 
+Formula nested_quotients(const AtomTable& atoms, AtomId p, AtomId q) {
+  const Atom &x = atoms[p], &y = atoms[q];
+  if (x.kind != Atom::Kind::kQuotient || y.kind != Atom::Kind::kQuotient) return truth(true);
+  if (!x.args[1].is_const() || !y.args[1].is_const() || !(x.args[0] == y.args[0]))
+    return truth(true);
+  const Wide c = x.args[1].constant, d = y.args[1].constant;
+  if (c <= 0 || d <= 0) return truth(true);
+  if (c > d) return nested_quotients(atoms, q, p);
+  if (d % c != 0) return truth(true);
+  const Term rest = Term::atom(p) - Term::atom(q) * (d / c);
+  return all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)});
+}
+
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
                                     const Point& at, const LemmaLimits& limits, int64_t& work) {
   std::vector<Candidate> candidates;
   for (AtomId id : at.atoms())
-    if (atoms.is_product(id) && !(product_value(atoms, id, at) == at.value(id)))
+    if (atoms.is_product(id) && is_wrong(atoms, id, at) &&
+        !is_splinter(atoms, id, at, limits.fraction))
       lemmas_for(atoms, id, literals, at, limits, candidates, work);
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.fresh < b.fresh; });
+  std::stable_sort(candidates.begin(), candidates.end());
   std::vector<Formula> out;
   std::set<std::string> taken;
   for (const Candidate& c : candidates) {
@@ -292,7 +315,6 @@ std::vector<Formula> pair_lemmas(AtomTable& atoms, const Known& known, const Poi
       const Atom::Kind kind = atoms[all[i]].kind;
       if (kind != atoms[all[j]].kind) continue;
       if (kind == Atom::Kind::kProduct) order_lemma(atoms, all[j], all[i], at, out);
-      if (kind == Atom::Kind::kQuotient) nested_lemma(atoms, all[j], all[i], at, out);
       if (kind == Atom::Kind::kLoad) load_lemma(atoms, all[j], all[i], known, at, out);
     }
   return out;
@@ -324,8 +346,12 @@ std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const
   return {is_zero(x - v), at_least_zero(-x + middle), at_least_zero(x - (middle + 1))};
 }
 
-Rational product_value(const AtomTable& atoms, AtomId id, const Point& at) {
-  return value_of_factors(atoms.factors(id), at);
+bool is_wrong(const AtomTable& atoms, AtomId product, const Point& at) {
+  try {
+    return !(value_of_factors(atoms.factors(product), at) == at.value(product));
+  } catch (const Overflow&) {
+    return true;
+  }
 }
 
 bool holds(const Formula& f, const Point& at) {

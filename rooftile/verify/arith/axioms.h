@@ -34,6 +34,9 @@ struct Known {
 
 std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& known);
 
+// Of t / c and t / (c k), which are atoms: the second is the first divided by k. Else: true.
+Formula nested_quotients(const AtomTable& atoms, AtomId p, AtomId q);
+
 // A point to contradict: that of a simplex, or one from elsewhere beside the simplex's bounds.
 struct Point {
   const Simplex& lp;
@@ -51,21 +54,22 @@ struct LemmaLimits {
   size_t count;   // of lemmas
   size_t degree;  // of the products in them
   int fresh;      // products that a lemma may bring in
+  int bytes;      // of its largest coefficients: long ones make points with long fractions
+  Wide fraction;  // the largest denominator in a product that gets lemmas
 };
 // Facts (of `literals`) times factors whose sign is known, that the point contradicts. Consequences
 // of the literals, not valid without them. `work` counts down.
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,
                                     const Point& at, const LemmaLimits& limits, int64_t& work);
-// Valid always: the order of products with a common factor, quotients of one dividend, elements of
-// one index tensor.
+// Valid always: the order of products with a common factor, elements of one index tensor.
 std::vector<Formula> pair_lemmas(AtomTable& atoms, const Known& known, const Point& at,
                                  size_t limit);
 // Cases that together are all, of which each says more about a factor of a product that the point
 // gets wrong. `few`: only if one of a handful of values is all that a factor can have.
 std::vector<Formula> product_cases(const AtomTable& atoms, AtomId product, const Point& at,
                                    bool few);
-// The value that the product's factors make, at the point.
-Rational product_value(const AtomTable& atoms, AtomId id, const Point& at);
+// Is the product something else than its factors make, at the point?
+bool is_wrong(const AtomTable& atoms, AtomId product, const Point& at);
 bool holds(const Formula& f, const Point& at);  // at the point
 
 }  // namespace rooftile::verify::arith

@@ -33,7 +33,10 @@ std::vector<AtomId> AtomClosure::take_new() { return std::exchange(new_, {}); }
 namespace {
 
 constexpr int kMostFresh = 2;
+constexpr size_t kLemmasAtOnce = 4;
+constexpr int kMiddle = 6, kLong = 32;  // bytes of a lemma's coefficients
 constexpr size_t kCutsAtOnce = 4;
+constexpr int64_t kCutCost = 10;
 constexpr int kPropagationRounds = 4;
 constexpr int64_t kLookaheadWork = 50'000;
 constexpr int64_t kCopiedAtOnce = 4;  // numbers, at the cost of a sum
@@ -69,6 +72,13 @@ void bounds_from(const Term& t, const Simplex& lp, std::vector<Literal>& out) {
   }
 }
 
+// Which lemmas come first decides what is found within the budget; no order is best for all.
+struct Strategy {
+  int bytes;      // of the coefficients of lemmas that come before all else
+  Wide fraction;  // products with longer ones wait until the point is made integer
+};
+constexpr Strategy kStrategies[] = {{4, 1 << 20}, {6, kWideMax}, {4, kWideMax}};
+
 // What holds on one path of case distinctions.
 struct Branch {
   explicit Branch(const AtomTable& atoms) : closure(atoms) {}
@@ -81,8 +91,8 @@ struct Branch {
 
 class Search {
  public:
-  Search(AtomTable& atoms, const Known& known, Budget budget)
-      : atoms_(atoms), known_(known), budget_(budget) {}
+  Search(AtomTable& atoms, const Known& known, const Strategy& strategy, Budget budget)
+      : atoms_(atoms), known_(known), strategy_(strategy), budget_(budget) {}
 
   Outcome run(const std::vector<Formula>& formulas) {
     Branch root(atoms_);
@@ -131,6 +141,10 @@ class Search {
     for (std::vector<AtomId> fresh = b.closure.take_new(); !fresh.empty();
          fresh = b.closure.take_new())
       for (AtomId id : fresh) {
+        if (atoms_[id].kind == Atom::Kind::kQuotient) {
+          const std::vector<AtomId> before = b.lp.atoms();
+          for (AtomId other : before) add(b, nested_quotients(atoms_, other, id));
+        }
         b.lp.introduce(id);
         for (const Formula& axiom : defining_axioms(atoms_, id, known_)) add(b, axiom);
       }
@@ -144,8 +158,7 @@ class Search {
   void propagate(Branch& b);
   enum class Step { kNothing, kProgress, kDecided };
   Step take_clause(Branch& b, int depth, Status& status);
-  // `fresh`: how many products a lemma may bring in.
-  Step take_lemmas(Branch& b, int depth, int fresh);
+  Step take_lemmas(Branch& b, int depth, int fresh, int bytes);
   Step take(Branch& b, int depth, const std::vector<Formula>& lemmas, bool fresh);
   std::optional<AtomId> wrong_product(const Branch& b) const;
   std::optional<std::vector<Formula>> product_split(const Branch& b, bool few) const;
@@ -157,6 +170,7 @@ class Search {
 
   AtomTable& atoms_;
   const Known& known_;
+  const Strategy strategy_;
   Budget budget_;
   size_t degree_ = 2;  // the highest of the products that were asked about
   Model model_;
@@ -178,11 +192,14 @@ Outcome::Status Search::explore(Branch b, int depth) {
     Status status = Status::kUnknown;
     const Step clause = take_clause(b, depth, status);
     if (clause == Step::kDecided) return status;
-    if (clause == Step::kProgress || take_lemmas(b, depth, 0) == Step::kProgress) continue;
+    if (clause == Step::kProgress || take_lemmas(b, depth, 0, strategy_.bytes) == Step::kProgress)
+      continue;
     if (take_cuts(b) == Step::kProgress) continue;
     if (auto cases = product_split(b, true)) return explore_all(b, *cases, depth);
+    if (take_lemmas(b, depth, 0, kMiddle) == Step::kProgress) continue;
     if (take_pairs(b, depth) == Step::kProgress) continue;
-    if (take_lemmas(b, depth, kMostFresh) == Step::kProgress) continue;
+    if (take_lemmas(b, depth, kMostFresh, kMiddle) == Step::kProgress) continue;
+    if (take_lemmas(b, depth, 0, kLong) == Step::kProgress) continue;
     if (auto cases = split(b)) return explore_all(b, *cases, depth);
     if (auto cases = product_split(b, false)) return explore_all(b, *cases, depth);
     if (wrong_product(b)) return Status::kUnknown;
@@ -226,7 +243,7 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
   if (best.empty()) return Step::kNothing;
   b.clauses.erase(b.clauses.begin() + static_cast<std::ptrdiff_t>(best_at));
   // Products that the point gets wrong may exclude cases: first those, as splitting repeats them.
-  if (take_lemmas(b, depth, 0) == Step::kProgress) {
+  if (take_lemmas(b, depth, 0, strategy_.bytes) == Step::kProgress) {
     b.clauses.push_back(any_of(std::move(best)));
     return Step::kProgress;
   }
@@ -234,17 +251,17 @@ Search::Step Search::take_clause(Branch& b, int depth, Status& status) {
   return Step::kDecided;
 }
 
-Search::Step Search::take_lemmas(Branch& b, int depth, int fresh) {
+Search::Step Search::take_lemmas(Branch& b, int depth, int fresh, int bytes) {
   if (budget_.lemmas <= 0 || (fresh > 0 && budget_.fresh <= 0) || !wrong_product(b))
     return Step::kNothing;
   propagate(b);
-  const LemmaLimits limits{4, degree_, fresh};
+  const LemmaLimits limits{kLemmasAtOnce, degree_, fresh, bytes, strategy_.fraction};
   return take(b, depth, product_lemmas(atoms_, b.literals, b.lp, limits, budget_.work), fresh > 0);
 }
 
 std::optional<AtomId> Search::wrong_product(const Branch& b) const {
   for (AtomId id : b.lp.atoms())
-    if (atoms_.is_product(id) && !(product_value(atoms_, id, b.lp) == b.lp.value(id))) return id;
+    if (atoms_.is_product(id) && is_wrong(atoms_, id, b.lp)) return id;
   return std::nullopt;
 }
 
@@ -264,24 +281,48 @@ Search::Step Search::take_pairs(Branch& b, int depth) {
   return take(b, depth, pair_lemmas(atoms_, known_, b.lp, 2), false);
 }
 
+// The fact without the atom that it shares with the other, if its integer part then says more.
+std::optional<Formula> rounded(const Literal& fact, const Literal& other, AtomId shared, Wide c) {
+  const Wide d = fact.term.coefficient(shared);
+  if (d % c != 0 || (other.relation == Relation::kGe && d / c > 0)) return std::nullopt;
+  const Term left = fact.term - other.term * (d / c);
+  const Wide g = content(left);
+  if (g <= 1 || left.constant % g == 0) return std::nullopt;
+  return at_least_zero(left);
+}
+
 // Two facts without an atom that they share: if what is left has a common factor, its constant is
-// rounded. So p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r.
+// rounded. So p - c = 4 (q - r) and 1 <= p - c <= 3 leave no q - r. Only where the point is
+// fractional, and both facts are nearly tight: elsewhere such a cut takes nothing away.
 Search::Step Search::take_cuts(Branch& b) {
-  if (budget_.lemmas <= 0) return Step::kNothing;
+  if (budget_.lemmas <= 0 || !split(b)) return Step::kNothing;
+  struct Tight {
+    const Literal* literal;
+    Rational slack;
+    Wide largest = 0;  // coefficient: no common factor exceeds it
+  };
+  std::map<AtomId, std::vector<Tight>> sharing;
   std::vector<Formula> cuts;
-  for (const Literal& first : b.literals)
-    for (const Literal& fact : b.literals) {
-      if (fact.relation != Relation::kGe || &first == &fact || cuts.size() >= kCutsAtOnce) continue;
-      for (const auto& [id, c] : first.term.parts) {
-        const Wide d = fact.term.coefficient(id);
-        if (d == 0 || d % c != 0 || (first.relation == Relation::kGe && d / c > 0)) continue;
-        const Term left = fact.term - first.term * (d / c);
-        const Wide g = content(left);
-        if (g <= 1 || left.constant % g == 0) continue;
-        Formula cut = at_least_zero(left);
-        if (!holds(cut, b.lp)) cuts.push_back(std::move(cut));
+  for (const Literal& literal : b.literals) {
+    Tight fact{&literal, b.lp.value(literal.term)};
+    for (const auto& part : literal.term.parts)
+      fact.largest = std::max(fact.largest, part.second < 0 ? neg(part.second) : part.second);
+    for (const auto& part : literal.term.parts) {
+      for (const Tight& other : sharing[part.first]) {
+        --budget_.work;
+        const Rational most(std::max(fact.largest, other.largest));
+        if (!(fact.slack < most) || !(other.slack < most) || cuts.size() >= kCutsAtOnce) continue;
+        budget_.work -= kCutCost;
+        for (const auto& [x, y] :
+             {std::pair(fact.literal, other.literal), std::pair(other.literal, fact.literal)}) {
+          if (x->relation != Relation::kGe) continue;
+          auto cut = rounded(*x, *y, part.first, y->term.coefficient(part.first));
+          if (cut && !holds(*cut, b.lp)) cuts.push_back(std::move(*cut));
+        }
       }
+      sharing[part.first].push_back(fact);
     }
+  }
   if (cuts.empty()) return Step::kNothing;
   budget_.lemmas -= static_cast<int>(cuts.size());
   for (const Formula& cut : cuts) extend(b, cut);
@@ -330,7 +371,7 @@ std::optional<std::vector<Formula>> Search::split(const Branch& b) {
 // Cases for a product that the point gets wrong.
 std::optional<std::vector<Formula>> Search::product_split(const Branch& b, bool few) const {
   for (AtomId id : b.lp.atoms()) {
-    if (!atoms_.is_product(id) || product_value(atoms_, id, b.lp) == b.lp.value(id)) continue;
+    if (!atoms_.is_product(id) || !is_wrong(atoms_, id, b.lp)) continue;
     std::vector<Formula> cases = product_cases(atoms_, id, b.lp, few);
     if (!cases.empty()) return cases;
   }
@@ -364,7 +405,17 @@ void Search::keep_model(const Branch& b) {
 
 Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
                    Budget budget) {
-  return Search(atoms, known, budget).run(formulas);
+  Outcome last;
+  for (const Strategy& strategy : kStrategies) {
+    try {
+      Outcome outcome = Search(atoms, known, strategy, budget).run(formulas);
+      if (outcome.status != Outcome::Status::kUnknown) return outcome;
+      last.lemmas.insert(last.lemmas.end(), outcome.lemmas.begin(), outcome.lemmas.end());
+    } catch (const Overflow&) {
+      // the next one may meet smaller numbers
+    }
+  }
+  return last;
 }
 
 }  // namespace rooftile::verify::arith

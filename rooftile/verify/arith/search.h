@@ -16,8 +16,8 @@
 namespace rooftile::verify::arith {
 
 struct Budget {
-  int64_t work = 2'000'000;  // of sums and products
-  int branches = 200;
+  int64_t work = 600'000;  // of sums and products
+  int branches = 100;
   int lemmas = 120;
   int fresh = 24;  // lemmas that bring in products
 };
@@ -29,7 +29,8 @@ struct Outcome {
   std::vector<Formula> lemmas;
 };
 
-// Defining axioms of all atoms in `formulas` are added here.
+// Defining axioms of all atoms in `formulas` are added here. `budget` is for each of a few
+// strategies.
 Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
                    Budget budget = {});
 
