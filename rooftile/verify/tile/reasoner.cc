@@ -19,9 +19,8 @@ void collect_elements(const Expr& expr, std::vector<Expr>& out) {
 
 }  // namespace
 
-Reasoner::Reasoner(const ir::Program& program, const std::vector<ContractFact>& limits)
+Reasoner::Reasoner(const ir::Program& program)
     : program_(program), contract_(contract_facts(program)), order_(order_facts(program)) {
-  contract_.insert(contract_.end(), limits.begin(), limits.end());
   for (const ContractFact& fact : contract_) arithmetic_.assume(fact.fact);
   for (const IndexFacts& facts : order_) arithmetic_.assume(facts);
 }

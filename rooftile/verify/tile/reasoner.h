@@ -19,9 +19,7 @@ namespace rooftile::verify {
 
 class Reasoner {
  public:
-  // `limits`: what is assumed beyond the contract, with the reason; it goes into every finding that
-  // the solver had a part in.
-  explicit Reasoner(const ir::Program& program, const std::vector<ContractFact>& limits = {});
+  explicit Reasoner(const ir::Program& program);
 
   Answer prove(const std::vector<Expr>& facts, const Expr& goal);
   bool proves(const std::vector<Expr>& facts, const Expr& goal) {
