@@ -16,6 +16,7 @@ namespace {
 
 using emulate::testing::GemmCase;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // d = a b^T.
 ir::Program gemm() {
@@ -236,7 +237,16 @@ TEST(GemmSchedules, MistakesInAFixUpAreToldOn) {
                         3, &caught),
               ::testing::ElementsAre(
                   // Of the copying role: one run more has no steps.
-                  "loop one step longer at for item = 0 .. whole + pieces"));
+                  "loop one step longer at for item = 0 .. whole + pieces",
+                  // A row of images is short.
+                  StartsWith("index in 32 bits at st.global parts_acc"),
+                  StartsWith("index in 32 bits at image[0 +: 4] = ld.global parts_acc"),
+                  // There is one group.
+                  StartsWith("element written twice at st.global tickets[owner, group]"),
+                  // Columns are stored in pairs.
+                  StartsWith("element written twice at st.global d["),
+                  // No part is empty.
+                  "branch dropped at if part_begin_1 < part_end_1, uniform"));
   EXPECT_GE(caught, 40);
 }
 
