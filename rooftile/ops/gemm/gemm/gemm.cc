@@ -40,9 +40,9 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
                           .b_is_kn = config.flag("layout") == 1,
                           .plain_epilogue = plain_epilogue(config)},
                          target);
-  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
-  if (!tensor_cores) return by_fma;
-  tensor_cores->otherwise = {by_fma};
+  Schedule strips = sm90_strips_product(dims.at("M"), dims.at("N"), config.dtype("a"));
+  if (!tensor_cores) return strips;
+  tensor_cores->otherwise = {strips};
   return *tensor_cores;
 }
 
