@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decisions: what is known of a condition, what may be forgotten, and how states that behave alike
+// become equal.
+//
+// A condition's key is its term. Two warps share an answer only if their terms are one term, which
+// has one value in any launch; so what is shared is right, and what is forgotten is asked anew,
+// which admits more runs than there are and never fewer.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "rooftile/verify/protocol/machine.h"
+
+namespace rooftile::verify::protocol {
+namespace {
+
+using lanes::Fn;
+
+// Records of accesses that are over may be there or not: whether they are says who knows of them.
+bool forgettable(const Record& r) {
+  return !r.running && (r.memory() || r.of == Of::kInit || r.of == Of::kOwed);
+}
+
+class Hasher {
+ public:
+  void add(uint64_t x) {
+    a_ = (a_ ^ x) * 0x9E3779B97F4A7C15ull;
+    a_ ^= a_ >> 32;
+    b_ = (b_ + x) * 0xC2B2AE3D27D4EB4Full;
+    b_ = std::rotl(b_, 29) ^ x;
+  }
+  template <class T>
+  void add_all(const std::vector<T>& list) {
+    add(list.size());
+    for (const T& x : list) add(static_cast<uint64_t>(static_cast<int64_t>(x)));
+  }
+  std::pair<uint64_t, uint64_t> value() const { return {a_, b_}; }
+
+ private:
+  uint64_t a_ = 1, b_ = 2;
+};
+
+auto order(const Record& r) {
+  return std::tuple(r.cta, r.of, r.by, r.owner, r.access, r.barrier, r.lanes, r.group, r.running, r.flag);
+}
+
+}  // namespace
+
+// ---- what is known
+
+void Machine::add_fact(AtomId id, bool yes) {
+  const Atom& a = terms_.atom(id);
+  if (a.kind != AtomKind::kPositive) return;
+  const ValueId v = a.args[0];
+  facts_.push_back(yes ? v : terms_.add(terms_.constant(-1), v, -1));
+}
+
+// v >= 0, from facts f >= 0: v - f >= 0 settles it.
+Machine::Truth Machine::implied(ValueId v) {
+  const ValueId negated = terms_.add(terms_.constant(-1), v, -1);
+  for (const ValueId f : facts_) {
+    if (terms_.bounds(terms_.add(v, f, -1)).lo >= 0) return Truth::kYes;
+    if (terms_.bounds(terms_.add(negated, f, -1)).lo >= 0) return Truth::kNo;
+  }
+  return Truth::kUndecided;
+}
+
+Machine::Truth Machine::truth(ValueId condition) {
+  const Value& v = terms_.value(condition);
+  if (v.sum == kNoSum) return v.lane[0] != 0 ? Truth::kYes : Truth::kNo;
+  const Coefficients& sum = terms_.sum(v.sum);
+  if (sum.size() != 1 || !terms_.uniform(condition)) throw Refusal{"a condition that is no truth value"};
+  const Truth t = atom_truth(sum[0].first);
+  if (t == Truth::kUndecided) return t;
+  return sum[0].second * (t == Truth::kYes ? 1 : 0) + v.lane[0] != 0 ? Truth::kYes : Truth::kNo;
+}
+
+Machine::Truth Machine::atom_truth(AtomId id) {
+  const Atom& a = terms_.atom(id);
+  if (a.kind == AtomKind::kFn && a.fn == Fn::kLogicalAnd) {
+    const Truth p = truth(a.args[0]);
+    if (p == Truth::kNo) return p;
+    const Request first = request_;
+    const Truth q = truth(a.args[1]);
+    if (q == Truth::kNo) return q;
+    if (p == Truth::kYes) return q;
+    request_ = first;
+    return Truth::kUndecided;
+  }
+  for (const auto& [atom, yes] : s_->decided)
+    if (atom == id) return yes ? Truth::kYes : Truth::kNo;
+  if (a.kind == AtomKind::kPositive)
+    if (const Truth t = implied(a.args[0]); t != Truth::kUndecided) return t;
+  request_.leaf = id;
+  return Truth::kUndecided;
+}
+
+Interval Machine::known_bounds(ValueId id, int lane) {
+  Interval out = terms_.bounds(id, lane);
+  const Value v = terms_.value(id);
+  const Coefficients& sum = terms_.sum(v.sum);
+  if (sum.size() == 1 && std::abs(sum[0].second) == 1) {  // c +- min(a, b)
+    const Atom& a = terms_.atom(sum[0].first);
+    if (a.kind == AtomKind::kFn && (a.fn == Fn::kMin || a.fn == Fn::kMax)) {
+      const Interval p = known_bounds(a.args[0], 0), q = known_bounds(a.args[1], 0);
+      const bool least = a.fn == Fn::kMin;
+      Interval i = least ? Interval{std::min(p.lo, q.lo), std::min(p.hi, q.hi)}
+                         : Interval{std::max(p.lo, q.lo), std::max(p.hi, q.hi)};
+      if (sum[0].second < 0) i = {-i.hi, -i.lo};
+      const int64_t c = v.lane[static_cast<size_t>(lane)];
+      if (i.lo > -kOpen) out.lo = std::max(out.lo, i.lo + c);
+      if (i.hi < kOpen) out.hi = std::min(out.hi, i.hi + c);
+    }
+  }
+  for (const ValueId f : facts_) {
+    out.lo = std::max(out.lo, terms_.bounds(terms_.add(id, f, -1), lane).lo);
+    out.hi = std::min(out.hi, terms_.bounds(terms_.add(id, f), lane).hi);
+  }
+  return out;
+}
+
+// ---- what may be forgotten
+
+// Loops that are alike but for where the loops around them stand.
+int Machine::signature(LoopId l) {
+  if (const auto it = signature_of_.find(l); it != signature_of_.end()) return it->second;
+  std::string key;
+  for (LoopId at = l; at >= 0;) {
+    const Loop& loop = terms_.loop(at);
+    key += fmt::format("{};{};{}|", terms_.text(loop.base, true), terms_.text(loop.unit, true),
+                       terms_.text(loop.end, true));
+    at = loop.parent == kNoAtom ? -1 : terms_.atom(loop.parent).loop;
+  }
+  const int id = signatures_.emplace(key, static_cast<int>(signatures_.size())).first->second;
+  return signature_of_[l] = id;
+}
+
+// Whether a warp will never again ask for what depends on this step.
+bool Machine::past(const State& state, int w, LoopId l, int64_t index) {
+  const Warp& warp = state.warps[static_cast<size_t>(w)];
+  if (warp.done || enters_[static_cast<size_t>(w)].count(signature(l)) == 0) return true;
+  for (const Frame& f : warp.frames)
+    if (f.loop == l) return f.index > index;
+  if (std::find(warp.left.begin(), warp.left.end(), l) != warp.left.end()) return true;
+  const AtomId around = terms_.loop(l).parent;
+  return around != kNoAtom && past(state, w, terms_.atom(around).loop, terms_.atom(around).index);
+}
+
+void Machine::forget_decisions(State& state) {
+  std::erase_if(state.decided, [&](const auto& d) {
+    const AtomId step = terms_.atom(d.first).newest_step;
+    if (step == kNoAtom) return false;
+    const LoopId l = terms_.atom(step).loop;
+    for (size_t w = 0; w < state.warps.size(); ++w)
+      if (!past(state, static_cast<int>(w), l, terms_.atom(step).index)) return false;
+    return true;
+  });
+}
+
+void Machine::saw(Lanes& lanes, int w, uint32_t mask) {
+  uint32_t& before = lanes[w];
+  if ((mask & ~before) == 0) return;
+  before |= mask;
+  needs_.clear();
+  discovered_ = true;
+}
+
+// Who may yet meet an access, and must know of it then.
+const Machine::Need& Machine::need(const Record& r) {
+  const auto [it, is_new] =
+      needs_.emplace(std::tuple(r.cta, r.access, r.of == Of::kWrite), Need());
+  if (!is_new) return it->second;
+  for (const auto& [touch, lanes] : touches_) {
+    const auto& [cta, access, write, async] = touch;
+    if (cta != r.cta || (!write && r.of == Of::kRead) || !accesses_.overlap(access, r.access).any)
+      continue;
+    for (const auto& [w, mask] : lanes) {
+      it->second.to_know[w] |= mask;
+      if (async) it->second.fenced[w] |= mask;
+    }
+  }
+  return it->second;
+}
+
+bool Machine::all_know(const State& state, const Lanes& who, const Agents& known) const {
+  return std::all_of(who.begin(), who.end(), [&](const auto& entry) {
+    const auto& [w, mask] = entry;
+    const Warp& warp = state.warps[static_cast<size_t>(w)];
+    return warp.done || known.has(all(w)) || (known.has(part(w)) && (mask & ~warp.part) == 0);
+  });
+}
+
+// What a barrier knows and all who wait for it know too is nothing that it could tell.
+void Machine::forget_carriers(const State& state, Record& r) {
+  for (const auto& [b, who] : waits_) {
+    if (r.of == Of::kWaited && r.barrier == b) continue;
+    for (const Agent carrier : {gathered(b), done(b)}) {
+      if (r.known.has(carrier) && all_know(state, who, r.known)) r.known.clear(carrier);
+      if (r.fenced.has(carrier) && all_know(state, who, r.fenced)) r.fenced.clear(carrier);
+    }
+  }
+}
+
+void Machine::forget_records(State& state) {
+  for (Record& r : state.records) {
+    if (!r.memory()) continue;
+    const SumId sum = accesses_[r.access].sum;
+    const AtomId step = terms_.newest_step_of(sum);
+    if (sum == kNoSum || step == kNoAtom) continue;
+    const LoopId l = terms_.atom(step).loop;
+    bool over = true;
+    for (size_t w = 0; w < state.warps.size(); ++w)
+      over = over && past(state, static_cast<int>(w), l, terms_.atom(step).index);
+    if (over) r.access = accesses_.widened(r.access);
+  }
+  std::erase_if(state.records, [&](const Record& r) {
+    if (r.running) return false;
+    switch (r.of) {
+      case Of::kInit: {
+        Lanes users = waits_[r.barrier];
+        for (const auto& [w, mask] : arrives_[r.barrier]) users[w] |= mask;
+        return r.flag && all_know(state, users, r.known);
+      }
+      case Of::kOwed:
+        return known_in_cta(r);
+      case Of::kRead:
+      case Of::kWrite:
+        return all_know(state, need(r).to_know, r.known) &&
+               (!r.generic_write() || all_know(state, need(r).fenced, r.fenced)) &&
+               (r.by != By::kEngine || known_in_cta(r));
+      default:
+        return false;
+    }
+  });
+  for (Record& r : state.records) {
+    forget_carriers(state, r);
+    // Known to all whom it concerns: it makes no difference who else knows.
+    Lanes who;
+    if (r.of == Of::kWaited || r.of == Of::kDone || r.of == Of::kDoneBefore) who = arrives_[r.barrier];
+    if (r.of == Of::kDone || r.of == Of::kDoneBefore)
+      for (const auto& [w, mask] : waits_[r.barrier]) who[w] |= mask;
+    if (!who.empty() && all_know(state, who, r.known)) r.known.words.fill(~uint64_t{0});
+  }
+}
+
+// Somebody whose CTA's memory it is knows: the CTA does not end before.
+bool Machine::known_in_cta(const Record& r) const {
+  for (int w = r.cta * warps_a_cta_; w < (r.cta + 1) * warps_a_cta_; ++w)
+    if (r.known.has(all(w)) || r.known.has(part(w))) return true;
+  return false;
+}
+
+void Machine::rename_steps(State& state, Request& request) {
+  std::map<LoopId, int64_t> least;
+  std::set<AtomId> seen;
+  std::set<LoopId> seen_loops;
+  std::function<void(ValueId)> see_value;
+  std::function<void(AtomId)> see_atom;
+  const auto see_loop = [&](LoopId l) {
+    if (l < 0 || !seen_loops.insert(l).second) return;
+    const Loop& loop = terms_.loop(l);
+    see_atom(loop.parent);
+    for (const ValueId v : {loop.base, loop.unit, loop.end}) see_value(v);
+  };
+  const auto see_step = [&](LoopId l, int64_t index) {
+    const auto [it, is_new] = least.emplace(l, index);
+    if (!is_new) it->second = std::min(it->second, index);
+    see_loop(l);
+  };
+  see_atom = [&](AtomId id) {
+    if (id == kNoAtom || terms_.atom(id).newest_step == kNoAtom || !seen.insert(id).second) return;
+    const Atom& a = terms_.atom(id);
+    if (a.kind == AtomKind::kStep) see_step(a.loop, a.index);
+    for (const ValueId arg : a.args) see_value(arg);
+  };
+  const auto see_sum = [&](SumId s) {
+    for (const auto& [a, by] : terms_.sum(s)) see_atom(a);
+  };
+  see_value = [&](ValueId v) { see_sum(terms_.value(v).sum); };
+
+  for (const Warp& w : state.warps) {
+    for (const ValueId v : w.slots) see_value(v);
+    see_atom(w.step);
+    for (const Frame& f : w.frames) {
+      see_atom(f.outer);
+      if (f.loop >= 0) see_step(f.loop, f.index);
+    }
+    for (const LoopId l : w.left) see_loop(l);
+  }
+  for (const Record& r : state.records)
+    if (r.memory()) see_sum(accesses_[r.access].sum);
+  for (const auto& [atom, yes] : state.decided) see_atom(atom);
+  see_atom(request.leaf);
+
+  std::map<LoopId, int64_t> shift;
+  for (const auto& [l, index] : least)
+    if (index > 1) shift[l] = index - 1;
+  if (shift.empty()) return;
+  terms_.begin_renaming(shift);
+  for (Warp& w : state.warps) {
+    for (ValueId& v : w.slots) v = terms_.renamed(v);
+    w.step = terms_.renamed_atom(w.step);
+    for (Frame& f : w.frames) {
+      f.outer = terms_.renamed_atom(f.outer);
+      if (f.loop < 0) continue;
+      if (const auto it = shift.find(f.loop); it != shift.end()) f.index -= it->second;
+      f.loop = terms_.renamed_loop(f.loop);
+    }
+    for (LoopId& l : w.left) l = terms_.renamed_loop(l);
+  }
+  for (Record& r : state.records)
+    if (r.memory())
+      if (const SumId sum = accesses_[r.access].sum; sum != kNoSum)
+        r.access = accesses_.with_sum(r.access, terms_.renamed_sum(sum));
+  for (auto& [atom, yes] : state.decided) atom = terms_.renamed_atom(atom);
+  std::sort(state.decided.begin(), state.decided.end());
+  request.leaf = terms_.renamed_atom(request.leaf);
+}
+
+// Both lists are in order(). What one state has forgotten, everybody concerned knew.
+bool Machine::merge(State& into, const State& from) {
+  bool changed = false;
+  std::vector<Record> out;
+  out.reserve(into.records.size());
+  auto a = into.records.begin();
+  auto b = from.records.begin();
+  while (a != into.records.end() || b != from.records.end()) {
+    if (b == from.records.end() || (a != into.records.end() && order(*a) < order(*b))) {
+      out.push_back(*a++);
+    } else if (a == into.records.end() || order(*b) < order(*a)) {
+      out.push_back(*b++);
+      changed = true;
+    } else {
+      Record both = *a++;
+      const Record& other = *b++;
+      for (size_t i = 0; i < both.known.words.size(); ++i) {
+        both.known.words[i] &= other.known.words[i];
+        both.fenced.words[i] &= other.fenced.words[i];
+      }
+      changed = changed || both.known.words != std::prev(a)->known.words ||
+                both.fenced.words != std::prev(a)->fenced.words;
+      out.push_back(both);
+    }
+  }
+  into.records = std::move(out);
+  return changed;
+}
+
+// Batches of products are counted from the oldest that may run.
+void Machine::renumber_batches(State& state, int group) {
+  const auto first = state.warps.begin() + group * 4;
+  const auto last = state.warps.end() - first < 4 ? state.warps.end() : first + 4;
+  uint32_t oldest = ~0u, newest = 0;
+  for (auto w = first; w != last; ++w) {
+    oldest = std::min(oldest, w->over);
+    newest = std::max(newest, w->committed);
+  }
+  if (newest == 0) return;
+  for (auto w = first; w != last; ++w) {
+    w->over -= oldest;
+    w->committed -= oldest;
+  }
+  std::array<Agent, 4> tags{};
+  for (uint32_t i = 0; i < 4; ++i) tags[i] = agent(2, group * 4 + static_cast<int>(i));
+  for (Record& r : state.records) {
+    std::array<bool, 4> knew{};
+    for (uint32_t i = 0; i < 4; ++i) {
+      knew[i] = r.known.has(tags[i]);
+      r.known.clear(tags[i]);
+    }
+    for (uint32_t batch = oldest + 1; batch <= newest; ++batch)
+      if (knew[batch & 3]) r.known.set(tags[(batch - oldest) & 3]);
+    if (r.by != By::kProduct || r.owner != group) continue;
+    r.group = r.group <= oldest ? 0 : r.group - oldest;
+    r.running = r.running && r.group != 0;
+  }
+}
+
+void Machine::settle(State& state, Request& request, bool rename) {
+  forget_decisions(state);
+  forget_records(state);
+  for (Warp& w : state.warps)
+    if (w.done) {
+      Warp gone;
+      gone.done = true;
+      gone.registers = w.registers;
+      gone.committed = w.committed;
+      gone.over = w.over;
+      w = std::move(gone);
+    }
+  if (rename) rename_steps(state, request);
+  for (size_t first = 0; first < state.warps.size(); first += 4)
+    renumber_batches(state, static_cast<int>(first) / 4);
+  std::sort(state.records.begin(), state.records.end(),
+            [](const Record& a, const Record& b) { return order(a) < order(b); });
+}
+
+std::pair<uint64_t, uint64_t> Machine::hash(const State& state, bool exact) const {
+  Hasher h;
+  for (const Warp& w : state.warps) {
+    h.add(static_cast<uint64_t>(w.pc) << 32 | w.mask);
+    h.add(static_cast<uint64_t>(w.may) << 3 | static_cast<uint64_t>(w.done) << 2 |
+          static_cast<uint64_t>(w.arrived) << 1 | static_cast<uint64_t>(w.released));
+    h.add(static_cast<uint64_t>(static_cast<int64_t>(w.answer)));
+    h.add(w.frames.size());
+    for (const Frame& f : w.frames) {
+      h.add(static_cast<uint64_t>(f.kind) << 33 | static_cast<uint64_t>(f.saved_may) << 32 |
+            f.saved);
+      h.add(static_cast<uint64_t>(f.op) << 32 | static_cast<uint32_t>(f.loop));
+      h.add(static_cast<uint64_t>(f.index));
+      h.add(static_cast<uint64_t>(f.stride) << 32 | static_cast<uint32_t>(f.outer));
+    }
+    h.add_all(w.slots);
+    h.add(static_cast<uint32_t>(w.step));
+    h.add_all(w.left);
+    h.add(static_cast<uint64_t>(w.part));
+    h.add(static_cast<uint64_t>(w.cluster_arrived) << 32 | w.cluster_over);
+    h.add(static_cast<uint64_t>(w.registers));
+    h.add(static_cast<uint64_t>(w.committed) << 32 | w.over);
+    h.add(w.batches.size());
+    for (const Batch& b : w.batches) h.add(b.registers ^ std::rotl(b.signature, 17));
+    h.add(w.open.registers ^ std::rotl(w.open.signature, 17));
+    h.add(w.touched);
+  }
+  for (const Barrier& b : state.barriers) {
+    h.add(static_cast<uint64_t>(b.ready) << 1 | static_cast<uint64_t>(b.phase));
+    h.add(static_cast<uint64_t>(b.count) << 32 | static_cast<uint32_t>(b.pending));
+    h.add(static_cast<uint64_t>(b.expected) << 32 ^ static_cast<uint64_t>(b.issued));
+  }
+  for (const NamedBarrier& n : state.named)
+    h.add(static_cast<uint64_t>(n.arrived) << 32 | static_cast<uint32_t>(n.arrived > 0 ? n.threads : 0));
+  for (const Record& r : state.records) {
+    if (!exact && forgettable(r)) continue;
+    h.add(static_cast<uint64_t>(r.of) << 40 | static_cast<uint64_t>(r.by) << 32 |
+          static_cast<uint64_t>(r.running) << 31 | static_cast<uint64_t>(r.flag) << 30 |
+          static_cast<uint64_t>(static_cast<uint16_t>(r.cta)) << 16 |
+          static_cast<uint16_t>(r.owner));
+    h.add(static_cast<uint64_t>(static_cast<uint32_t>(r.access)) << 32 |
+          static_cast<uint32_t>(r.barrier));
+    h.add(static_cast<uint64_t>(r.lanes) << 32 | r.group);
+    if (!exact) continue;
+    for (const uint64_t word : r.known.words) h.add(word);
+    for (const uint64_t word : r.fenced.words) h.add(word);
+  }
+  h.add_all(state.initialised);
+  h.add_all(state.free_registers);
+  for (const auto& [atom, yes] : state.decided)
+    h.add(static_cast<uint64_t>(atom) << 1 | static_cast<uint64_t>(yes));
+  return h.value();
+}
+
+}  // namespace rooftile::verify::protocol
