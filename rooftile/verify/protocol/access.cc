@@ -143,6 +143,17 @@ ExtentId Accesses::extended(ExtentId extent, AccessId a) {
   return it->second = known->second;
 }
 
+ExtentId Accesses::without(ExtentId extent, int32_t begin, int32_t end) {
+  Extent out;
+  for (const auto& [from, to] : extents_[static_cast<size_t>(extent)]) {
+    if (from < begin) out.emplace_back(from, std::min(to, begin));
+    if (to > end) out.emplace_back(std::max(from, end), to);
+  }
+  const auto [known, fresh] = extent_ids_.emplace(out, static_cast<ExtentId>(extents_.size()));
+  if (fresh) extents_.push_back(std::move(out));
+  return known->second;
+}
+
 // The first byte of `a` that is not in the extent; -1: none.
 int32_t Accesses::first_outside(ExtentId extent, AccessId a) const {
   const Extent& e = extents_[static_cast<size_t>(extent)];

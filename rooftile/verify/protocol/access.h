@@ -58,6 +58,7 @@ class Accesses {
   bool covers(AccessId whole, AccessId part); // every byte of `part`, for certain
 
   ExtentId extended(ExtentId extent, AccessId a);
+  ExtentId without(ExtentId extent, int32_t begin, int32_t end);
   bool contains(ExtentId extent, AccessId a);
   int32_t first_outside(ExtentId extent, AccessId a) const;
 

@@ -54,15 +54,23 @@ void Machine::add_fact(AtomId id, bool yes) {
   const Atom& a = terms_.atom(id);
   if (a.kind != AtomKind::kPositive) return;
   const ValueId v = a.args[0];
-  facts_.push_back(yes ? v : terms_.add(terms_.constant(-1), v, -1));
+  facts_.emplace_back(yes ? v : terms_.add(terms_.constant(-1), v, -1), id);
+}
+
+void Machine::used(AtomId decision) {
+  if (decision == kNoAtom) return;
+  const int pc = s_->warps[static_cast<size_t>(running_)].pc;
+  if (users_[decision].insert({running_, pc}).second) discovered_ = true;
 }
 
 // v >= 0, from facts f >= 0: v - f >= 0 settles it.
 Machine::Truth Machine::implied(ValueId v) {
   const ValueId negated = terms_.add(terms_.constant(-1), v, -1);
-  for (const ValueId f : facts_) {
-    if (terms_.bounds(terms_.add(v, f, -1)).lo >= 0) return Truth::kYes;
-    if (terms_.bounds(terms_.add(negated, f, -1)).lo >= 0) return Truth::kNo;
+  for (const auto& [f, decision] : facts_) {
+    const bool yes = terms_.bounds(terms_.add(v, f, -1)).lo >= 0;
+    if (!yes && terms_.bounds(terms_.add(negated, f, -1)).lo < 0) continue;
+    used(decision);
+    return yes ? Truth::kYes : Truth::kNo;
   }
   return Truth::kUndecided;
 }
@@ -90,7 +98,10 @@ Machine::Truth Machine::atom_truth(AtomId id) {
     return Truth::kUndecided;
   }
   for (const auto& [atom, yes] : s_->decided)
-    if (atom == id) return yes ? Truth::kYes : Truth::kNo;
+    if (atom == id) {
+      used(id);
+      return yes ? Truth::kYes : Truth::kNo;
+    }
   if (a.kind == AtomKind::kPositive)
     if (const Truth t = implied(a.args[0]); t != Truth::kUndecided) return t;
   request_.leaf = id;
@@ -114,7 +125,7 @@ Interval Machine::known_bounds(ValueId id, int lane) {
       if (i.hi < kOpen) out.hi = std::min(out.hi, i.hi + c);
     }
   }
-  for (const ValueId f : facts_) {
+  for (const auto& [f, decision] : facts_) {
     out.lo = std::max(out.lo, terms_.bounds(terms_.add(id, f, -1), lane).lo);
     out.hi = std::min(out.hi, terms_.bounds(terms_.add(id, f), lane).hi);
   }
@@ -148,15 +159,35 @@ bool Machine::past(const State& state, int w, LoopId l, int64_t index) {
   return around != kNoAtom && past(state, w, terms_.atom(around).loop, terms_.atom(around).index);
 }
 
+// A decision lasts as long as somebody may ask: who has not passed the step that it is about, or, of
+// a constant of the launch, who may come to where it has been asked for.
 void Machine::forget_decisions(State& state) {
   std::erase_if(state.decided, [&](const auto& d) {
     const AtomId step = terms_.atom(d.first).newest_step;
-    if (step == kNoAtom) return false;
-    const LoopId l = terms_.atom(step).loop;
-    for (size_t w = 0; w < state.warps.size(); ++w)
-      if (!past(state, static_cast<int>(w), l, terms_.atom(step).index)) return false;
+    if (step != kNoAtom) {
+      const LoopId l = terms_.atom(step).loop;
+      for (size_t w = 0; w < state.warps.size(); ++w)
+        if (!past(state, static_cast<int>(w), l, terms_.atom(step).index)) return false;
+      return true;
+    }
+    for (const auto& [w, op] : users_[d.first]) {
+      const Warp& warp = state.warps[static_cast<size_t>(w)];
+      if (!warp.done && has_bit(live_.reaches[static_cast<size_t>(warp.pc)], static_cast<size_t>(op)))
+        return false;
+    }
     return true;
   });
+}
+
+// That a loop has been left matters as long as somebody may still walk it.
+void Machine::forget_loops(State& state) {
+  std::set<LoopId> open;
+  for (const Warp& w : state.warps)
+    for (const LoopId l : w.left)
+      for (size_t other = 0; other < state.warps.size() && open.count(l) == 0; ++other)
+        if (!past(state, static_cast<int>(other), l, INT64_MAX)) open.insert(l);
+  for (Warp& w : state.warps)
+    std::erase_if(w.left, [&](LoopId l) { return open.count(l) == 0; });
 }
 
 void Machine::saw(Lanes& lanes, int w, uint32_t mask) {
@@ -184,22 +215,99 @@ const Machine::Need& Machine::need(const Record& r) {
   return it->second;
 }
 
-bool Machine::all_know(const State& state, const Lanes& who, const Agents& known) const {
+// Whether a warp may yet touch an allocation of a CTA; -1: of nobody knows which.
+bool Machine::may_use(const State& state, int w, int cta, int allocation) const {
+  const Warp& warp = state.warps[static_cast<size_t>(w)];
+  if (warp.done) return false;
+  if (allocation < 0) return true;
+  const auto& uses = cta_of(w) == cta ? live_.own : live_.peers;
+  return (uses[static_cast<size_t>(warp.pc)] >> allocation & 1) != 0;
+}
+
+bool Machine::all_know(const State& state, const Lanes& who, int cta, int allocation,
+                       const Agents& known) const {
   return std::all_of(who.begin(), who.end(), [&](const auto& entry) {
     const auto& [w, mask] = entry;
     const Warp& warp = state.warps[static_cast<size_t>(w)];
-    return warp.done || known.has(all(w)) || (known.has(part(w)) && (mask & ~warp.part) == 0);
+    return known.has(all(w)) || (known.has(part(w)) && (mask & ~warp.part) == 0) ||
+           !may_use(state, w, cta, allocation);
   });
+}
+
+int Machine::allocation_at(int64_t offset) const {
+  const auto& allocs = flat_.program.shared;
+  for (size_t a = 0; a < allocs.size(); ++a)
+    if (offset >= allocs[a].offset && offset < allocs[a].offset + allocs[a].bytes)
+      return static_cast<int>(a);
+  return -1;
+}
+
+int Machine::allocation_of(const Record& r) const {
+  if (r.memory()) {
+    int out = -1;
+    for (const Run& run : accesses_[r.access].widest()) {
+      const int a = allocation_at(run.begin);
+      if (a < 0 || (out >= 0 && a != out)) return -1;
+      out = a;
+    }
+    return out;
+  }
+  if (r.barrier >= num_mbarriers_) return -1;
+  return allocation_at(
+      barrier_offsets_[static_cast<size_t>(r.barrier) % barrier_offsets_.size()]);
 }
 
 // What a barrier knows and all who wait for it know too is nothing that it could tell.
 void Machine::forget_carriers(const State& state, Record& r) {
   for (const auto& [b, who] : waits_) {
     if (r.of == Of::kWaited && r.barrier == b) continue;
+    const size_t per_cta = barrier_offsets_.size();
+    const bool mbarrier = b < num_mbarriers_;
+    const int allocation =
+        mbarrier ? allocation_at(barrier_offsets_[static_cast<size_t>(b) % per_cta]) : -1;
+    const int cta = mbarrier ? b / static_cast<int>(per_cta) : 0;
     for (const Agent carrier : {gathered(b), done(b)}) {
-      if (r.known.has(carrier) && all_know(state, who, r.known)) r.known.clear(carrier);
-      if (r.fenced.has(carrier) && all_know(state, who, r.fenced)) r.fenced.clear(carrier);
+      if (r.known.has(carrier) && all_know(state, who, cta, allocation, r.known))
+        r.known.clear(carrier);
+      if (r.fenced.has(carrier) && all_know(state, who, cta, allocation, r.fenced))
+        r.fenced.clear(carrier);
     }
+  }
+}
+
+// Registers that are not read again, and barriers that nobody comes to again.
+void Machine::forget_dead(State& state) {
+  for (Warp& w : state.warps) {
+    if (w.done) continue;
+    const Bits& live = live_.slots[static_cast<size_t>(w.pc)];
+    for (size_t s = 0; s < w.slots.size(); ++s)
+      if (!has_bit(live, s)) w.slots[s] = kNothing;
+    if (!live_.products[static_cast<size_t>(w.pc)]) w.touched = 0;
+  }
+  for (int cta = 0; cta < ctas_; ++cta)
+    for (size_t a = 0; a < flat_.program.shared.size(); ++a) {
+      const lanes::SharedAlloc& alloc = flat_.program.shared[a];
+      bool used = alloc.barriers;
+      for (size_t w = 0; w < state.warps.size() && !used; ++w)
+        used = may_use(state, static_cast<int>(w), cta, static_cast<int>(a));
+      ExtentId& extent = state.initialised[static_cast<size_t>(cta)];
+      if (!used)
+        extent = accesses_.without(extent, static_cast<int32_t>(alloc.offset),
+                                   static_cast<int32_t>(alloc.offset + alloc.bytes));
+    }
+  for (size_t b = 0; b < state.barriers.size(); ++b) {
+    Barrier& barrier = state.barriers[b];
+    const int allocation = allocation_at(barrier_offsets_[b % barrier_offsets_.size()]);
+    const int cta = static_cast<int>(b / barrier_offsets_.size());
+    bool used = !barrier.ready;
+    for (size_t w = 0; w < state.warps.size(); ++w)
+      used = used || may_use(state, static_cast<int>(w), cta, allocation);
+    if (used) continue;
+    barrier = {};
+    barrier.ready = true;
+    std::erase_if(state.records, [&](const Record& r) {
+      return r.barrier == static_cast<int>(b) && !r.memory() && r.of != Of::kOwed;
+    });
   }
 }
 
@@ -217,32 +325,33 @@ void Machine::forget_records(State& state) {
   }
   std::erase_if(state.records, [&](const Record& r) {
     if (r.running) return false;
+    const int allocation = allocation_of(r);
     switch (r.of) {
       case Of::kInit: {
         Lanes users = waits_[r.barrier];
         for (const auto& [w, mask] : arrives_[r.barrier]) users[w] |= mask;
-        return r.flag && all_know(state, users, r.known);
+        return r.flag && all_know(state, users, r.cta, allocation, r.known);
       }
       case Of::kOwed:
         return known_in_cta(r);
       case Of::kRead:
       case Of::kWrite:
-        return all_know(state, need(r).to_know, r.known) &&
-               (!r.generic_write() || all_know(state, need(r).fenced, r.fenced)) &&
+        return all_know(state, need(r).to_know, r.cta, allocation, r.known) &&
+               (!r.generic_write() || all_know(state, need(r).fenced, r.cta, allocation, r.fenced)) &&
                (r.by != By::kEngine || known_in_cta(r));
       default:
         return false;
     }
   });
-  for (Record& r : state.records) {
-    forget_carriers(state, r);
-    // Known to all whom it concerns: it makes no difference who else knows.
-    Lanes who;
-    if (r.of == Of::kWaited || r.of == Of::kDone || r.of == Of::kDoneBefore) who = arrives_[r.barrier];
-    if (r.of == Of::kDone || r.of == Of::kDoneBefore)
+  for (Record& r : state.records) forget_carriers(state, r);
+  // What all whom it concerns know of a barrier is as if it had not happened.
+  std::erase_if(state.records, [&](const Record& r) {
+    if (r.of != Of::kWaited && r.of != Of::kDone && r.of != Of::kDoneBefore) return false;
+    Lanes who = arrives_[r.barrier];
+    if (r.of != Of::kWaited)
       for (const auto& [w, mask] : waits_[r.barrier]) who[w] |= mask;
-    if (!who.empty() && all_know(state, who, r.known)) r.known.words.fill(~uint64_t{0});
-  }
+    return !who.empty() && all_know(state, who, r.cta, allocation_of(r), r.known);
+  });
 }
 
 // Somebody whose CTA's memory it is knows: the CTA does not end before.
@@ -380,6 +489,8 @@ void Machine::renumber_batches(State& state, int group) {
 
 void Machine::settle(State& state, Request& request, bool rename) {
   forget_decisions(state);
+  forget_loops(state);
+  forget_dead(state);
   forget_records(state);
   for (Warp& w : state.warps)
     if (w.done) {

@@ -10,6 +10,9 @@ namespace rooftile::verify::protocol {
 namespace {
 
 constexpr int kMostStarts = 8;
+constexpr int kMostDeadEnds = 24;  // faults to which no call is found
+
+using Decisions = std::vector<std::pair<AtomId, bool>>;
 
 // Where a state comes from: the answer that led to it.
 struct Node {
@@ -19,8 +22,8 @@ struct Node {
 
 class Explorer {
  public:
-  Explorer(const Flat& flat, Terms& terms, size_t most)
-      : flat_(flat), terms_(terms), machine_(flat, terms), most_(most) {}
+  Explorer(const Flat& flat, Terms& terms, const FindCall& find_call, size_t most)
+      : machine_(flat, terms), find_call_(find_call), most_(most) {}
 
   // States that differ in knowledge alone are merged first, which is quick; what seems wrong then
   // and cannot be replayed is looked at again without merging.
@@ -30,18 +33,15 @@ class Explorer {
       for (int start = 0; start < kMostStarts; ++start) {
         machine_.forget_discovery();
         once();
-        if (!machine_.discovered()) break;
+        if (!machine_.discovered() || out_.call) break;
       }
-      if (machine_.discovered() && out_.complete) {
-        out_.complete = false;
-        out_.unknown = "what the warps do was not found out";
-      }
-      if (exact_ || !out_.faulty || replayed_) break;
+      if (exact_ || !out_.faulty || out_.call) break;
     }
-    if (out_.faulty && !replayed_) {
-      out_.faulty = false;
-      out_.unknown = "a fault that does not replay: " + out_.fault.reason;
-    }
+    if (machine_.discovered() && !out_.faulty && out_.unknown.empty())
+      out_.unknown = "what the warps do was not found out";
+    if (out_.faulty && !out_.call)
+      out_.unknown = "a fault to which no call was found: " + out_.fault.reason;
+    out_.complete = !out_.faulty && out_.unknown.empty();
     out_.barriers = machine_.barrier_uses();
     return std::move(out_);
   }
@@ -59,10 +59,11 @@ class Explorer {
     out_ = {};
     nodes_.assign(1, Node());
     seen_.clear();
+    dead_ends_ = 0;
     queue_.clear();
     State first = machine_.start();
     visit(first, 0);
-    while (!queue_.empty() && !out_.faulty && out_.unknown.empty()) {
+    while (!queue_.empty() && !over()) {
       Visited& next = seen_[queue_.front()];
       queue_.pop_front();
       next.pending = false;
@@ -74,10 +75,12 @@ class Explorer {
         machine_.answer(state, request, yes);
         nodes_.push_back({node, yes});
         visit(state, static_cast<int>(nodes_.size()) - 1);
-        if (out_.faulty || !out_.unknown.empty()) return;
+        if (over()) return;
       }
     }
-    out_.complete = !out_.faulty && out_.unknown.empty();
+  }
+  bool over() const {
+    return out_.call || !out_.unknown.empty() || dead_ends_ > kMostDeadEnds;
   }
 
   void visit(State& state, int node) {
@@ -121,51 +124,63 @@ class Explorer {
         fault.op = state.warps[w].pc;
       }
     fault.reason = "nobody can go on: " + (waits.empty() ? "" : waits[0]);
-    wrong(fault, node);
-    out_.waits = std::move(waits);
+    wrong(fault, node, std::move(waits));
   }
 
-  // The path is run again from the start, with the numbers of steps as they are.
-  void wrong(const Fault& fault, int node) {
+  void wrong(const Fault& fault, int node, std::vector<std::string> waits = {}) {
+    const std::optional<Decisions> path = replay(fault, node);
+    const std::optional<Env> call = path ? find_call_(*path) : std::nullopt;
+    ++dead_ends_;
+    if (out_.faulty && !call) return;  // the first is the one to tell of
     out_.faulty = true;
-    replayed_ = false;
     out_.fault = fault;
     out_.place = machine_.place(fault.warp, fault.op);
+    out_.waits = std::move(waits);
+    out_.call = call;
+    if (path) out_.decisions = *path;
+  }
+
+  // The path is run again from the start, with the numbers of steps as they are and nothing merged.
+  std::optional<Decisions> replay(const Fault& fault, int node) {
     std::vector<bool> answers;
     for (int at = node; nodes_[static_cast<size_t>(at)].parent >= 0;
          at = nodes_[static_cast<size_t>(at)].parent)
       answers.insert(answers.begin(), nodes_[static_cast<size_t>(at)].yes);
+    Decisions out;
     State state = machine_.start();
     try {
       for (const bool yes : answers) {
         Request request = machine_.run(state);
-        if (!request.present()) return;
+        if (!request.present()) return std::nullopt;
         machine_.settle(state, request, /*rename=*/false);
-        if (request.leaf != kNoAtom) out_.decisions.emplace_back(request.leaf, yes);
+        if (request.leaf != kNoAtom) out.emplace_back(request.leaf, yes);
         machine_.answer(state, request, yes);
       }
-      replayed_ = !machine_.run(state).present() && !machine_.finished(state);
+      if (machine_.run(state).present() || machine_.finished(state)) return std::nullopt;
+      if (fault.kind == Kind::kNoDeadlock) return out;
     } catch (const Fault& again) {
-      replayed_ = again.kind == fault.kind;
+      if (again.kind == fault.kind) return out;
     } catch (const Refusal&) {
     }
+    return std::nullopt;
   }
 
-  const Flat& flat_;
-  Terms& terms_;
   Machine machine_;
+  const FindCall& find_call_;
   const size_t most_;
+  int dead_ends_ = 0;
   Exploration out_;
   std::vector<Node> nodes_;
-  bool exact_ = false, replayed_ = false;
+  bool exact_ = false;
   std::map<Key, Visited> seen_;
   std::deque<Key> queue_;
 };
 
 }  // namespace
 
-Exploration explore(const Flat& flat, Terms& terms, size_t most_states) {
-  return Explorer(flat, terms, most_states).run();
+Exploration explore(const Flat& flat, Terms& terms, const FindCall& find_call,
+                    size_t most_states) {
+  return Explorer(flat, terms, find_call, most_states).run();
 }
 
 }  // namespace rooftile::verify::protocol

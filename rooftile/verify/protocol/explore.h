@@ -13,6 +13,8 @@
 // Where that fails, the exploration refuses: atomics on shared memory, loops that poll.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,9 +32,16 @@ struct Exploration {
   std::string place;
   std::vector<std::string> waits;                  // of a deadlock
   std::vector<std::pair<AtomId, bool>> decisions;  // that lead there, in order
+  std::optional<Env> call;                         // that answers them so
   std::map<std::pair<int, int64_t>, BarrierUse> barriers;
 };
 
-Exploration explore(const Flat& flat, Terms& terms, size_t most_states = 20000);
+// A call that answers decisions so; nullopt: none is known.
+using FindCall = std::function<std::optional<Env>(const std::vector<std::pair<AtomId, bool>>&)>;
+
+// A fault to which no call leads (conditions that exclude each other are both answered yes) is not
+// the last word: the exploration goes on for one that has a call.
+Exploration explore(const Flat& flat, Terms& terms, const FindCall& find_call,
+                    size_t most_states = 20000);
 
 }  // namespace rooftile::verify::protocol

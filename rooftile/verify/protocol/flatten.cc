@@ -87,7 +87,9 @@ class Flattener {
 
   Result<Flat> run(const std::vector<Expr>& facts) {
     set_bounds(facts);
+    state_facts(facts);
     find_groups(out_.program.body);
+    if (out_.program.shared.size() > 64) return refused("more than 64 allocations");
     if (out_.group_names.size() > 64) return refused("more than 64 groups of product registers");
     for (size_t before = ~size_t{0}; before != relevant_.size();) {
       before = relevant_.size();
@@ -149,6 +151,70 @@ class Flattener {
     if (type == Ty::kF32 || it == bounds_.end()) return terms_.symbol(name, type, kAnything);
     if (it->second.lo == it->second.hi) return terms_.constant(it->second.lo);
     return terms_.symbol(name, type, it->second);
+  }
+
+  // ---- what holds in every launch, as terms
+
+  std::optional<ValueId> term(const Expr& e) {
+    std::vector<ValueId> args;
+    for (const Expr& arg : e.args()) {
+      const std::optional<ValueId> v = term(arg);
+      if (!v) return std::nullopt;
+      args.push_back(*v);
+    }
+    const auto fn = [&](Fn f) { return terms_.fn(f, Ty::kI32, Ty::kI32, args); };
+    switch (e.kind()) {
+      case ExprKind::kConst:
+        return terms_.constant(e.value());
+      case ExprKind::kSym:
+        for (const lanes::ScalarUse& s : out_.program.scalars)
+          if (s.name == e.name()) return parameter(e.name(), s.type);
+        return terms_.symbol(e.name(), Ty::kI64, {1, kOpen});  // SMS
+      case ExprKind::kAdd:
+        return fn(Fn::kAdd);
+      case ExprKind::kSub:
+        return fn(Fn::kSub);
+      case ExprKind::kMul:
+        return fn(Fn::kMul);
+      case ExprKind::kFloorDiv:
+        return fn(Fn::kFloorDiv);
+      case ExprKind::kMod:
+        return fn(Fn::kFloorMod);
+      case ExprKind::kMin:
+        return fn(Fn::kMin);
+      case ExprKind::kMax:
+        return fn(Fn::kMax);
+      default:
+        return std::nullopt;
+    }
+  }
+  // less + gap <= more
+  void state(const Expr& less, const Expr& more, int64_t gap) {
+    const std::optional<ValueId> a = term(less), b = term(more);
+    if (a && b) out_.facts.push_back(terms_.add(terms_.add(*b, *a, -1), terms_.constant(-gap)));
+  }
+  // The number of a CTA, or of its cluster, is below that of all of them.
+  void state_below(const Expr& count, ValueId number) {
+    if (count.kind() == ExprKind::kMin) {
+      for (const Expr& arg : count.args()) state_below(arg, number);
+    } else if (const std::optional<ValueId> v = term(count)) {
+      out_.facts.push_back(terms_.add(terms_.add(*v, number, -1), terms_.constant(-1)));
+    }
+  }
+  void state_facts(const std::vector<Expr>& facts) {
+    for (const Expr& fact : facts) {
+      if (fact.kind() == ExprKind::kLe) state(fact.args()[0], fact.args()[1], 0);
+      if (fact.kind() == ExprKind::kLt) state(fact.args()[0], fact.args()[1], 1);
+    }
+    const lanes::Program& p = out_.program;
+    const Interval natural{0, (int64_t{1} << 31) - 1};
+    if (p.cluster == 1) {
+      state_below(p.grid_x, terms_.symbol("cta.x", Ty::kI32, natural));
+    } else if (p.grid_x.kind() == ExprKind::kMul) {
+      for (size_t i = 0; i < 2; ++i)
+        if (p.grid_x.args()[i].is_const(p.cluster))
+          state_below(p.grid_x.args()[1 - i], terms_.symbol("cluster.x", Ty::kI32, natural));
+    }
   }
 
   // ---- registers of products
@@ -318,7 +384,10 @@ class Flattener {
         n.value = parameter(v->name, v.type());
         return n;
       case ValKind::kShared:
-        n.value = terms_.constant(kWindow + alloc_offset(v->name));
+        for (size_t a = 0; a < out_.program.shared.size(); ++a)
+          if (out_.program.shared[a].name == v->name) n.allocation = static_cast<int>(a);
+        n.value = terms_.constant(
+            kWindow + out_.program.shared[static_cast<size_t>(n.allocation)].offset);
         return n;
       case ValKind::kVar:
       case ValKind::kElem: {
@@ -342,12 +411,6 @@ class Flattener {
     }
     return n;
   }
-  int64_t alloc_offset(const std::string& name) const {
-    for (const lanes::SharedAlloc& a : out_.program.shared)
-      if (a.name == name) return a.offset;
-    return 0;
-  }
-
   // ---- operations
 
   Op& emit(OpKind kind, const Stmt* stmt) {

@@ -30,6 +30,7 @@ struct Node {
   lanes::Special special = lanes::Special::kTid;
   ValueId value = kUnknownValue;
   int slot = -1;
+  int allocation = -1;  // whose address `value` is
   std::vector<NodeId> args;
 };
 
@@ -74,6 +75,7 @@ struct Flat {
   std::vector<Node> nodes;
   std::vector<std::string> slot_names;
   std::vector<std::string> group_names;  // of product registers
+  std::vector<ValueId> facts;            // of every launch: >= 0
   int num_loops = 0;
   bool async_shared = false;  // the async proxy meets shared memory
 };

@@ -20,6 +20,8 @@ AccessId Machine::access_of(const At& at, ValueId address, int64_t bytes) {
   const Warp& warp = s_->warps[static_cast<size_t>(at.w)];
   const Value& v = terms_.value(address);
   if ((v.unknown & at.mask) != 0) refuse(at.op, "the address of an access is not known");
+  const auto key = std::tuple(address, at.mask, bytes, at.may);
+  if (const auto it = plain_.find(key); it != plain_.end()) return it->second;
   std::vector<Run> runs, hull;
   for (uint32_t left = at.mask; left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
@@ -49,7 +51,9 @@ AccessId Machine::access_of(const At& at, ValueId address, int64_t bytes) {
     if (b.lo < kWindow || b.hi >= kOpen) refuse(at.op, "the address of an access has no bounds");
     if (b.lo <= b.hi) hull.push_back(run(b.lo - kWindow, b.hi - kWindow + bytes));
   }
-  return accesses_.intern(v.sum, at.may, std::move(runs), std::move(hull));
+  const AccessId out = accesses_.intern(v.sum, at.may, std::move(runs), std::move(hull));
+  if (v.sum == kNoSum) plain_.emplace(key, out);  // the hull of a symbol depends on what is known
+  return out;
 }
 
 void Machine::exec_shared(const At& at) {

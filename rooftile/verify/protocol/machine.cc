@@ -38,6 +38,7 @@ int launch_registers(const lanes::Program& p) {
 
 Machine::Machine(const Flat& flat, Terms& terms)
     : flat_(flat),
+      live_(liveness(flat)),
       terms_(terms),
       warps_a_cta_(flat.program.threads / kLanes),
       ctas_(flat.program.cluster) {
@@ -78,6 +79,7 @@ bool Machine::finished(const State& state) const {
 Request Machine::run(State& state) {
   s_ = &state;
   facts_.clear();
+  for (const ValueId f : flat_.facts) facts_.emplace_back(f, kNoAtom);
   for (const auto& [atom, yes] : state.decided) add_fact(atom, yes);
   if (num_agents_ > kMaxAgents)
     throw Refusal{fmt::format("{} warps are more than are modelled", state.warps.size())};
@@ -108,6 +110,7 @@ void Machine::answer(State& state, const Request& request, bool yes) {
 
 // Runs a warp's operations until it waits; false: it could not move.
 bool Machine::advance(int w) {
+  running_ = w;
   bool moved = false;
   while (!s_->warps[static_cast<size_t>(w)].done) {
     const int pc = s_->warps[static_cast<size_t>(w)].pc;

@@ -15,6 +15,7 @@
 
 #include "rooftile/verify/protocol/access.h"
 #include "rooftile/verify/protocol/flatten.h"
+#include "rooftile/verify/protocol/liveness.h"
 #include "rooftile/verify/protocol/state.h"
 #include "rooftile/verify/protocol/terms.h"
 
@@ -51,7 +52,6 @@ class Machine {
   // States of one inexact hash: `into` becomes one in which is known what is known in both. False:
   // it was that already. Whatever is right from there is right from either.
   static bool merge(State& into, const State& from);
-  void debug(const State& state);
   bool finished(const State& state) const;
   // Who waits for what, one line a warp.
   std::vector<std::string> waits(const State& state);
@@ -168,6 +168,7 @@ class Machine {
   [[noreturn]] void refuse(const Op& op, std::string why) const;
 
   const Flat& flat_;
+  const Liveness live_;
   Terms& terms_;
   Accesses accesses_;
   State* s_ = nullptr;
@@ -178,7 +179,9 @@ class Machine {
   std::vector<int64_t> barrier_offsets_;
   std::map<std::pair<int, int>, Agent> agents_;
   int num_agents_ = 0;
-  std::vector<ValueId> facts_;  // >= 0, in the state that runs
+  std::vector<std::pair<ValueId, AtomId>> facts_;  // >= 0, in the state that runs; by which decision
+  std::map<AtomId, std::set<std::pair<int, int>>> users_;  // of a decision: warps and operations
+  int running_ = 0;                                        // the warp
   std::vector<std::map<lanes::Special, ValueId>> specials_;
   std::map<std::string, int> signatures_;
   std::map<LoopId, int> signature_of_;
@@ -190,7 +193,15 @@ class Machine {
   };
   using Touch = std::tuple<int, AccessId, bool, bool>;  // CTA, bytes, write, async
   const Need& need(const Record& r);
-  bool all_know(const State& state, const Lanes& who, const Agents& known) const;
+  // Of those of `who` that may still use the allocation.
+  bool all_know(const State& state, const Lanes& who, int cta, int allocation,
+                const Agents& known) const;
+  bool may_use(const State& state, int w, int cta, int allocation) const;
+  int allocation_of(const Record& r) const;
+  int allocation_at(int64_t offset) const;
+  void forget_dead(State& state);
+  void forget_loops(State& state);
+  void used(AtomId decision);
   void saw(Lanes& lanes, int w, uint32_t mask);
   void forget_carriers(const State& state, Record& r);
   bool known_in_cta(const Record& r) const;
@@ -200,6 +211,7 @@ class Machine {
   std::map<std::tuple<int, AccessId, bool>, Need> needs_;
   bool discovered_ = false;
   std::map<std::tuple<int64_t, int, bool>, AccessId> operands_;
+  std::map<std::tuple<ValueId, uint32_t, int64_t, bool>, AccessId> plain_;
   std::map<std::pair<int, int64_t>, BarrierUse> uses_;
 };
 

@@ -27,22 +27,16 @@ std::vector<std::string> story_of(const Exploration& e, const protocol::Terms& t
   return out;
 }
 
-void refute(Finding& f, const Exploration& e, const protocol::Flat& flat, protocol::Terms& terms,
-            const std::vector<Expr>& facts) {
+void refute(Finding& f, const Exploration& e, const protocol::Flat& flat,
+            const protocol::Terms& terms) {
   f.prover = Prover::kExploration;
   f.subject = e.place;
   if (e.fault.op >= 0)
     if (const lanes::Stmt* stmt = flat.ops[static_cast<size_t>(e.fault.op)].stmt) f.loc = stmt->loc;
-  f.reason = e.fault.reason;
+  f.reason = e.call ? e.fault.reason : e.unknown;
+  f.verdict = e.call ? Verdict::kRefuted : Verdict::kUnknown;
   f.example.story = story_of(e, terms);
-  const std::optional<Env> call = protocol::find_call(flat, terms, e.decisions, facts);
-  if (call) {
-    f.verdict = Verdict::kRefuted;
-    f.example.call = *call;
-    return;
-  }
-  f.verdict = Verdict::kUnknown;
-  f.reason += "; no call was found that leads there";
+  if (e.call) f.example.call = *e.call;
 }
 
 void derive(const Exploration& e, const lanes::Program& kernel, ProtocolFacts& out) {
@@ -63,7 +57,9 @@ ProtocolProof explore_protocol(const lanes::Program& kernel, const std::vector<E
   Result<protocol::Flat> flat = protocol::flatten(kernel, facts, terms);
   Exploration e;
   if (flat.ok())
-    e = protocol::explore(*flat, terms);
+    e = protocol::explore(*flat, terms, [&](const auto& decisions) {
+      return protocol::find_call(*flat, terms, decisions, facts);
+    });
   else
     e.unknown = flat.diag().message;
   for (const Kind kind : kKinds) {
@@ -77,7 +73,7 @@ ProtocolProof explore_protocol(const lanes::Program& kernel, const std::vector<E
                                                          "allocations"};
       f.evidence = fmt::format("{} states", e.states);
     } else if (e.faulty && e.fault.kind == kind) {
-      refute(f, e, *flat, terms, facts);
+      refute(f, e, *flat, terms);
     } else {
       f.reason = e.faulty ? "the exploration ended at a fault: " + e.fault.reason : e.unknown;
     }
@@ -89,7 +85,7 @@ ProtocolProof explore_protocol(const lanes::Program& kernel, const std::vector<E
     if (!told) {  // of a kind that others prove too: uniformity, budgets
       Finding f;
       f.kind = e.fault.kind;
-      refute(f, e, *flat, terms, facts);
+      refute(f, e, *flat, terms);
       out.findings.push_back(std::move(f));
     }
   }

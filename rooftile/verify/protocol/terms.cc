@@ -230,8 +230,14 @@ Interval Terms::atom_bounds(const Atom& a) const {
       return {std::min(arg(1).lo, arg(2).lo), std::max(arg(1).hi, arg(2).hi)};
     case Fn::kFloorMod:
       return arg(1).lo > 0 ? Interval{0, arg(1).hi - 1} : whole;
-    case Fn::kFloorDiv:
-      return arg(0).lo >= 0 && arg(1).lo > 0 ? Interval{0, arg(0).hi} : whole;
+    case Fn::kFloorDiv: {
+      const Interval n = arg(0), d = arg(1);
+      if (n.lo < 0 || d.lo <= 0) return whole;
+      return {d.hi < kOpen ? n.lo / d.hi : 0, n.hi < kOpen ? n.hi / d.lo : kOpen};
+    }
+    case Fn::kMul:
+      if (arg(0).lo < 0 || arg(1).lo < 0) return whole;
+      return {clamp(static_cast<__int128>(arg(0).lo) * arg(1).lo), kOpen};
     case Fn::kLogicalAnd:
     case Fn::kLogicalOr:
       return {0, 1};
