@@ -18,10 +18,8 @@ namespace {
 
 using lanes::Fn;
 
-// Records of accesses that are over may be there or not: whether they are says who knows of them.
-bool forgettable(const Record& r) {
-  return !r.running && (r.memory() || r.of == Of::kInit || r.of == Of::kOwed);
-}
+// Records of what is over may be there or not: one that is not there is known to all concerned.
+bool forgettable(const Record& r) { return !r.running; }
 
 class Hasher {
  public:
@@ -403,9 +401,19 @@ void Machine::rename_steps(State& state, Request& request) {
   for (const auto& [atom, yes] : state.decided) see_atom(atom);
   see_atom(request.leaf);
 
+  // Renaming must keep apart what is apart: a loop that somebody has begun after others were renamed
+  // is not renamed as long as those are there.
+  const auto taken = [&](LoopId l) {
+    Loop later = terms_.loop(l);
+    later.renamed = true;
+    return std::any_of(seen_loops.begin(), seen_loops.end(), [&](LoopId other) {
+      const Loop& o = terms_.loop(other);
+      return other != l && !(o < later) && !(later < o);
+    });
+  };
   std::map<LoopId, int64_t> shift;
   for (const auto& [l, index] : least)
-    if (index > 1) shift[l] = index - 1;
+    if (index > 1 && !taken(l)) shift[l] = index - 1;
   if (shift.empty()) return;
   terms_.begin_renaming(shift);
   for (Warp& w : state.warps) {
@@ -471,16 +479,17 @@ void Machine::renumber_batches(State& state, int group) {
     w->over -= oldest;
     w->committed -= oldest;
   }
-  std::array<Agent, 4> tags{};
-  for (uint32_t i = 0; i < 4; ++i) tags[i] = agent(2, group * 4 + static_cast<int>(i));
   for (Record& r : state.records) {
-    std::array<bool, 4> knew{};
-    for (uint32_t i = 0; i < 4; ++i) {
-      knew[i] = r.known.has(tags[i]);
-      r.known.clear(tags[i]);
+    if (!r.memory()) {
+      std::array<bool, kBatchTags> knew{};
+      for (uint32_t i = 0; i < kBatchTags; ++i) {
+        const Agent tag = batch_agent(group, i);
+        knew[i] = r.known.has(tag);
+        r.known.clear(tag);
+      }
+      for (uint32_t batch = oldest + 1; batch <= newest; ++batch)
+        if (knew[batch % kBatchTags]) r.known.set(batch_agent(group, batch - oldest));
     }
-    for (uint32_t batch = oldest + 1; batch <= newest; ++batch)
-      if (knew[batch & 3]) r.known.set(tags[(batch - oldest) & 3]);
     if (r.by != By::kProduct || r.owner != group) continue;
     r.group = r.group <= oldest ? 0 : r.group - oldest;
     r.running = r.running && r.group != 0;

@@ -10,7 +10,7 @@ namespace rooftile::verify::protocol {
 namespace {
 
 constexpr int kMostStarts = 8;
-constexpr int kMostDeadEnds = 24;  // faults to which no call is found
+constexpr int kMostDeadEnds = 16;  // faults to which no call is found
 
 using Decisions = std::vector<std::pair<AtomId, bool>>;
 

@@ -486,7 +486,10 @@ class Flattener {
     op.uniform = s.uniform;
     op.local = only_local(s.body) && only_local(s.orelse);
     op.touched = touched(s.value);
-    if (!has_event(s)) op.slots = written_slots(s);
+    if (!has_event(s)) {
+      op.slots = written_slots(s);
+      op.touched = touched(s);  // it may be passed over as a whole
+    }
     emit_body(s.body);
     int end = here();
     if (!s.orelse.empty()) {
@@ -500,6 +503,22 @@ class Flattener {
     }
     out_.ops[static_cast<size_t>(at)].loop = here();  // where a skipped one goes on: its kEnd
     emit(OpKind::kEnd, &s);
+  }
+  // Whether rounds of a loop differ in its variable alone.
+  bool keeps_registers(const Stmt& s) const {
+    std::set<std::string> names, declared;
+    assigned(s.body, names);
+    declared_in(s.body, declared);
+    return std::none_of(names.begin(), names.end(), [&](const std::string& n) {
+      return relevant(n) && declared.count(n) == 0;
+    });
+  }
+  static void declared_in(const Body& body, std::set<std::string>& out) {
+    for (const Stmt& s : body) {
+      if (s.kind == StmtKind::kDecl || s.kind == StmtKind::kFor) out.insert(s.name);
+      declared_in(s.body, out);
+      declared_in(s.orelse, out);
+    }
   }
   std::vector<int> written_slots(const Stmt& s) {
     std::set<std::string> names;
@@ -519,7 +538,7 @@ class Flattener {
     op.end = end;
     op.step = step;
     op.loop = out_.num_loops++;
-    op.local = only_local(s.body);
+    op.local = only_local(s.body) && keeps_registers(s);
     const int start = here() - 1;
     if (!has_event(s)) op.slots = written_slots(s);
     op.touched = has_event(s) ? 0 : touched(s);
@@ -567,7 +586,7 @@ class Flattener {
     if (slots.empty()) return;
     const bool readable = i.ins == Ins::kLdGlobal && i.results.size() == 1 &&
                           i.results[0].count == 1 && i.global.width == 1 &&
-                          !written(i.global.tensor);
+                          constant(i.global.tensor);
     const bool exchange = i.ins == Ins::kElect || i.ins == Ins::kMapa || i.ins == Ins::kShflIdx;
     if (!readable && !exchange) return forget(std::move(slots), s);
     std::vector<NodeId> args;
@@ -587,10 +606,12 @@ class Flattener {
     return ref.first.present() ? lanes::elem(Ty::kI32, ref.name, ref.first)
                                : lanes::var(Ty::kI32, ref.name);
   }
-  bool written(const std::string& tensor) const {
+  // Whether the elements stay what they are while the kernel runs: launchers refuse outputs that
+  // overlap other arguments.
+  bool constant(const std::string& tensor) const {
     for (const lanes::TensorUse& t : out_.program.tensors)
-      if (t.name == tensor) return t.written;
-    return true;
+      if (t.name == tensor) return !t.written;
+    return false;
   }
 
   Terms& terms_;

@@ -440,6 +440,7 @@ void Machine::undecided_loop(int w, const Op& op, Frame frame, ValueId begin, Va
     for (const LoopId l : warp.left) {
       Loop other = terms_.loop(l);
       other.occurrence = 0;
+      other.renamed = false;
       if (!(other < plain) && !(plain < other)) ++key.occurrence;
     }
     frame.loop = terms_.loop(key);

@@ -155,6 +155,9 @@ class Machine {
   Agent agent(int kind, int index);
   Agent gathered(int barrier) { return agent(0, barrier); }
   Agent done(int barrier) { return agent(1, barrier); }
+  Agent batch_agent(int group, uint32_t batch) {
+    return agent(2, group * static_cast<int>(kBatchTags) + static_cast<int>(batch % kBatchTags));
+  }
   int cta_of(int w) const { return w / warps_a_cta_; }
   int barrier_at(const At& at, int cta, int64_t address) const;
   int named_index(int w, int id) const { return first_named_ + cta_of(w) * 16 + id; }

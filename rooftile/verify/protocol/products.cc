@@ -17,7 +17,6 @@ using lanes::Ins;
 
 constexpr int kGroupWarps = 4;
 constexpr int kRows = 64;           // of a product
-constexpr uint32_t kMostBatches = 4;  // in flight
 
 // A shared-memory matrix descriptor (PTX, "Matrix Descriptor Format"), in bytes.
 struct Descriptor {
@@ -72,10 +71,10 @@ void Machine::product(const At& at) {
     fault(Kind::kUniform, at, "wgmma in a group of fewer than four warps");
   if (at.instr.ins == Ins::kWgmmaCommit) {
     flush(at.w);
-    if (warp.committed - warp.over >= kMostBatches)
+    if (warp.committed - warp.over >= kBatchTags)
       refuse(at.op, "more batches of products in flight than are modelled");
     const int group = at.w / kGroupWarps;
-    const Agent tag = agent(2, group * 4 + static_cast<int>(++warp.committed & 3));
+    const Agent tag = batch_agent(group, ++warp.committed);
     bool first = true;
     for (int w = group * kGroupWarps; w < (group + 1) * kGroupWarps; ++w)
       first = first && (w == at.w || s_->warps[static_cast<size_t>(w)].committed < warp.committed);
@@ -148,7 +147,7 @@ Machine::Progress Machine::wait_products(const At& at) {
       if (batch > other.over && other.batches[batch - other.over - 1].signature != mine.signature)
         fault(Kind::kUniform, at, "the warps of a group issue different products");
     }
-    const Agent tag = agent(2, group * 4 + static_cast<int>(batch & 3));
+    const Agent tag = batch_agent(group, batch);
     for (Record& r : s_->records)
       if (r.known.has(tag)) r.known.set(all(at.w));
   }

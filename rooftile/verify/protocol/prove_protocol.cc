@@ -69,8 +69,9 @@ ProtocolProof explore_protocol(const lanes::Program& kernel, const std::vector<E
     if (e.complete) {
       f.verdict = Verdict::kProved;
       f.prover = Prover::kExploration;
-      f.assumptions = {"lanes.overflow: no index wraps", "lanes.shared: accesses stay inside their "
-                                                         "allocations"};
+      f.assumptions = {"lanes.overflow: no index wraps",
+                       "lanes.shared: accesses stay inside their allocations",
+                       "contract: no argument overlaps an output"};
       f.evidence = fmt::format("{} states", e.states);
     } else if (e.faulty && e.fault.kind == kind) {
       refute(f, e, *flat, terms);

@@ -79,6 +79,9 @@ struct Frame {
   AtomId outer = kNoAtom;  // the step around
 };
 
+// Batches of products in flight that are told apart.
+inline constexpr uint32_t kBatchTags = 16;
+
 struct Batch {
   uint64_t registers = 0;  // groups that its products use
   uint64_t signature = 0;  // of its products: the four warps must agree

@@ -10,7 +10,8 @@
 namespace rooftile::verify::protocol {
 namespace {
 
-constexpr int kStarts = 24, kRounds = 6;
+constexpr int kStarts = 4, kRounds = 6;
+constexpr int64_t kMostTimes = 32, kLargest = 1 << 14;  // of a constant of the conditions
 
 class Search {
  public:
@@ -23,15 +24,18 @@ class Search {
       if (s.type != lanes::Ty::kF32 && s.name.find(".s") == std::string::npos) names_.insert(s.name);
     names_.insert({"SMS", "cta.x"});
     for (const auto& [leaf, yes] : decisions) see(leaf);
-    for (const Expr& fact : facts) collect_symbols(fact, names_);
+    for (const Expr& fact : facts) {
+      collect_symbols(fact, names_);
+      see_constants(fact);
+    }
     names_.erase("grid.x");
     names_.erase("clusters");
     names_.erase("cluster.x");
     candidates_ = {0, 1, 2, 3, 4, 5, 7, 8};
     for (const int64_t c : constants_)
-      for (const int64_t times : {1, 2, 3, 4, 5})
+      for (int64_t times = 1; times <= kMostTimes && c * times < kLargest; ++times)
         for (const int64_t by : {-1, 0, 1})
-          if (c * times + by >= 0 && c * times < (1 << 20)) candidates_.insert(c * times + by);
+          if (c * times + by >= 0) candidates_.insert(c * times + by);
   }
 
   std::optional<Env> run() {
@@ -56,6 +60,10 @@ class Search {
     if (a.kind == AtomKind::kLoad) names_.insert(a.name);
     if (a.kind == AtomKind::kStep) see_value(terms_.loop(a.loop).unit);
     for (const ValueId arg : a.args) see_value(arg);
+  }
+  void see_constants(const Expr& e) {
+    if (e.is_const() && e.value() != 0) constants_.insert(std::abs(e.value()));
+    for (const Expr& arg : e.args()) see_constants(arg);
   }
   void see_value(ValueId id) {
     const Value& v = terms_.value(id);
@@ -87,19 +95,18 @@ class Search {
     return best == 0;
   }
 
-  // How many conditions do not hold.
-  int broken(const Env& env) const {
-    Env all = env;
+  // How many conditions do not hold. What follows from the others is set on the way.
+  int broken(Env& env) const {
     int out = 0;
-    const std::optional<int64_t> grid = evaluate(flat_.program.grid_x, env);
-    all["grid.x"] = grid.value_or(1);
-    all["clusters"] = all["grid.x"] / flat_.program.cluster;
-    all["cluster.x"] = all["cta.x"] / flat_.program.cluster;
-    if (all["SMS"] < 1 || all["cta.x"] >= all["grid.x"]) ++out;
+    const int64_t grid = evaluate(flat_.program.grid_x, env).value_or(1);
+    env["grid.x"] = grid;
+    env["clusters"] = grid / flat_.program.cluster;
+    env["cluster.x"] = env["cta.x"] / flat_.program.cluster;
+    if (env["SMS"] < 1 || env["cta.x"] >= grid) ++out;
     for (const Expr& fact : facts_)
-      if (const auto holds = evaluate(fact, all); holds && *holds == 0) ++out;
+      if (const auto holds = evaluate(fact, env); holds && *holds == 0) ++out;
     for (const auto& [leaf, yes] : decisions_)
-      if (const auto v = number(leaf, all); v && (*v != 0) != yes) ++out;
+      if (const auto v = number(leaf, env); v && (*v != 0) != yes) ++out;
     return out;
   }
 
