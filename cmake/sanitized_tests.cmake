@@ -16,7 +16,7 @@ add_dependencies(rooftile_sanitized_code rooftile_version)
 add_executable(rooftile_sanitized_tests EXCLUDE_FROM_ALL $<TARGET_OBJECTS:rooftile_sanitized_code>
   $<TARGET_OBJECTS:rooftile_test_code>)
 target_link_libraries(rooftile_sanitized_tests PRIVATE fmt::fmt nlohmann_json::nlohmann_json OpenMP::OpenMP_CXX
-  Threads::Threads ${CMAKE_DL_LIBS} ${ROOFTILE_PEER_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
+  Threads::Threads ${CMAKE_DL_LIBS} ${ROOFTILE_PEER_LIBRARIES} ${ROOFTILE_SOLVER_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
 target_link_options(rooftile_sanitized_tests PRIVATE -fsanitize=address,undefined)
 set_target_properties(rooftile_sanitized_tests PROPERTIES ENABLE_EXPORTS ON)
 add_dependencies(rooftile_sanitized_tests rooftile_stub_driver rooftile_test_child)

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "rooftile/check/host_tensor.h"
@@ -186,9 +187,9 @@ double near_normal(uint64_t bits) {
 // The values that an index tensor may take, from the contract's clauses.
 struct IndexRule {
   int64_t lo = 0, hi = 1;
-  bool ranged = false, sorted = false;
+  bool ranged = false, sorted = false, distinct = false;
   std::optional<int64_t> first, last;
-  std::optional<int64_t> marker;  // admitted although outside the range
+  std::optional<int64_t> marker;  // admitted although outside the range, or more than once
 };
 
 IndexRule index_rule(const OpDef& op, const std::string& tensor, const Env& env) {
@@ -211,6 +212,10 @@ IndexRule index_rule(const OpDef& op, const std::string& tensor, const Env& env)
       case ir::Clause::kLastIs:
         rule.last = evaluate(clause.lo, env);
         break;
+      case ir::Clause::kDistinct:
+        rule.distinct = true;
+        if (clause.has_except) rule.marker = evaluate(clause.except, env);
+        break;
       case ir::Clause::kCondition:
         break;
     }
@@ -228,6 +233,11 @@ void fill_indices(const IndexRule& rule, uint64_t seed, NdArray& out) {
     for (size_t i = 0; i < out.data.size(); ++i)
       if (mix(~seed + i) % 8 == 0) out.data[i] = static_cast<double>(*rule.marker);
   if (rule.sorted) std::sort(out.data.begin(), out.data.end());
+  if (rule.distinct) {
+    std::set<double> seen;
+    for (double& index : out.data)
+      if (!seen.insert(index).second) index = static_cast<double>(rule.marker.value_or(lo));
+  }
   if (rule.first && !out.data.empty()) out.data.front() = static_cast<double>(*rule.first);
   if (rule.last && !out.data.empty()) out.data.back() = static_cast<double>(*rule.last);
 }

@@ -45,6 +45,9 @@ std::string clause_text(const ir::Clause& clause) {
       return clause.tensor + "[0] == " + clause.lo.str();
     case ir::Clause::kLastIs:
       return "the last of " + clause.tensor + " == " + clause.lo.str();
+    case ir::Clause::kDistinct:
+      return "no value stands twice in " + clause.tensor +
+             (clause.has_except ? ", but for " + clause.except.str() : "");
   }
   return "";
 }

@@ -157,7 +157,8 @@ struct Clause {
     kIndexRange,
     kNonDecreasing,
     kFirstIs,
-    kLastIs
+    kLastIs,
+    kDistinct
   } kind = kCondition;
   Expr condition;      // kCondition
   std::string tensor;  // the index tensor
@@ -167,7 +168,8 @@ struct Clause {
   std::string used;
   Expr used_unit = 1;
   bool has_except = false;
-  // kIndexRange: one value admitted although outside (a marker such as ignore_index)
+  // kIndexRange: one value admitted although outside (a marker such as ignore_index). kDistinct:
+  // one value that may stand more than once (a marker such as "skip")
   Expr except;
   std::string why;  // shown in the error
 };

@@ -194,7 +194,8 @@ class Parser {
       {"index_range", Clause::kIndexRange},
       {"non_decreasing", Clause::kNonDecreasing},
       {"first_is", Clause::kFirstIs},
-      {"last_is", Clause::kLastIs}};
+      {"last_is", Clause::kLastIs},
+      {"distinct", Clause::kDistinct}};
 
   Status type(DType& dtype, Shape& shape) {
     auto word = cursor_.name();
@@ -260,7 +261,7 @@ class Parser {
       RT_RETURN_IF_ERROR(set(c.condition, cursor_.expr(), "a condition"));
     } else {
       RT_RETURN_IF_ERROR(set(c.tensor, cursor_.name(), "a tensor"));
-      if (kind != Clause::kNonDecreasing)
+      if (kind != Clause::kNonDecreasing && kind != Clause::kDistinct)
         RT_RETURN_IF_ERROR(set(c.lo, cursor_.expr(), "an expression"));
       if (kind == Clause::kIndexRange) {
         RT_RETURN_IF_ERROR(need("to"));
@@ -270,6 +271,8 @@ class Parser {
           RT_RETURN_IF_ERROR(need("by"));
           RT_RETURN_IF_ERROR(set(c.used_unit, cursor_.expr(), "an expression"));
         }
+      }
+      if (kind == Clause::kIndexRange || kind == Clause::kDistinct) {
         c.has_except = cursor_.take("except");
         if (c.has_except) RT_RETURN_IF_ERROR(set(c.except, cursor_.expr(), "an expression"));
       }

@@ -119,6 +119,10 @@ class Printer {
       case Clause::kLastIs:
         text = "last_is " + c.tensor + " " + c.lo.str();
         break;
+      case Clause::kDistinct:
+        text = "distinct " + c.tensor;
+        if (c.has_except) text += " except " + c.except.str();
+        break;
     }
     line(text + " " + quoted(c.why));
   }

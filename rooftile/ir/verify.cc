@@ -86,6 +86,9 @@ class Verifier {
         if (t == nullptr || !is_integer(t->dtype))
           return fail(nullptr, "a clause is about `" + c.tensor + "`", c.tensor,
                       "a declared integer tensor");
+        if (c.kind == Clause::kDistinct && t->shape.size() != 1)
+          return fail(nullptr, "a clause asks for distinct values of `" + c.tensor + "`",
+                      type_str(t->dtype, t->shape), "a list");
       }
       if (!c.used.empty()) {
         const TensorParam *rows = program_.tensor(c.tensor), *used = program_.tensor(c.used);

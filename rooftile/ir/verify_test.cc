@@ -42,6 +42,8 @@ const std::vector<Broken>& broken_programs() {
       {"AliasOfNothing", kHead + "tensor v : f32[N] in align 4 alias none\n",
        "`v` may alias a tensor that does not exist"},
       {"ClauseAboutFloats", kHead + "non_decreasing x \"why\"\n", "a clause is about `x`"},
+      {"DistinctMatrix", kHead + "tensor v : i32[N, N] in align 4\ndistinct v except -1 \"why\"\n",
+       "a clause asks for distinct values of `v`"},
       {"UnboundClause", kHead + "needs Q > 0 \"why\"\n",
        "symbol `Q` in the clause is bound by nothing"},
       // order and scope

@@ -166,6 +166,12 @@ OpDef& OpDef::last_is(std::string tensor, Expr value, std::string why) {
       index_clause(ir::Clause::kLastIs, std::move(tensor), std::move(value), 0, std::move(why)));
   return *this;
 }
+OpDef& OpDef::distinct_but(std::string tensor, Expr except, std::string why) {
+  clauses.push_back(index_clause(ir::Clause::kDistinct, std::move(tensor), 0, 0, std::move(why)));
+  clauses.back().has_except = true;
+  clauses.back().except = std::move(except);
+  return *this;
+}
 OpDef& OpDef::limit(std::string dim, int64_t max_value) {
   std::string why = dim + " is at most " + std::to_string(max_value);
   return needs(Expr::sym(std::move(dim)) <= Expr(max_value), std::move(why));

@@ -171,6 +171,8 @@ class OpDef {
   OpDef& non_decreasing(std::string tensor, std::string why);
   OpDef& first_is(std::string tensor, Expr value, std::string why);
   OpDef& last_is(std::string tensor, Expr value, std::string why);
+  // No value stands twice, but for `except`.
+  OpDef& distinct_but(std::string tensor, Expr except, std::string why);
   // documented and checked size limit
   OpDef& limit(std::string dim, int64_t max_value);
   // combinations that do not exist

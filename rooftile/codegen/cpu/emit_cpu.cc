@@ -29,69 +29,49 @@ std::string Emitter::buffer_pitch(int buffer) const {
   return "q_" + b.name;
 }
 
-// lay_out(n): byte offsets of every buffer inside a thread's scratch, and the sizes of the parts of
-// the workspace.
-std::string Emitter::layout_text() {
-  std::string s = "struct Layout {\n  i64 shared, thread, member, at_members;\n";
-  Writer w;
-  std::string body;
-  auto size_line = [&](const std::string& field, const std::string& bytes, const char* part) {
-    body += "  lay." + field + " = " + part + ";\n  " + part + " += up64(" + bytes + ") + 64;\n";
+// Every part of the kernel's memory, in the order in which they lie.
+std::vector<ScratchPart> Emitter::scratch_parts() const {
+  std::vector<ScratchPart> parts;
+  auto part = [&](ScratchPart::Form form, const std::string& part_name, int element_bytes) {
+    ScratchPart out;
+    out.form = form;
+    out.name = out.like = part_name;
+    out.owner = of_member_.count(part_name) ? ScratchPart::kMember : ScratchPart::kThread;
+    out.element_bytes = element_bytes;
+    return out;
   };
-  auto part = [&](const std::string& name) { return of_member_.count(name) ? "member" : "thread"; };
   for (const ir::TensorParam& tensor : program_.tensors) {
     if (tensor.role != ir::Role::kWorkspace) continue;
-    std::string bytes = std::to_string(size_bytes(tensor.dtype)) + "l";
-    for (const Expr& e : tensor.shape) bytes += " * imax(" + w.expr(e) + ", 0)";
-    s += "  i64 w_" + tensor.name + ";\n";
-    size_line("w_" + tensor.name, bytes, "shared");
+    parts.push_back(part(ScratchPart::kWorkspace, tensor.name, size_bytes(tensor.dtype)));
+    parts.back().owner = ScratchPart::kShared;
+    parts.back().extents = tensor.shape;
   }
   for (const auto& [tensor_name, ahead] : ahead_) {
-    const ir::TensorParam& tensor = *program_.tensor(tensor_name);
-    auto extent = [&](int d) { return w.expr(tensor.shape[static_cast<size_t>(d)]); };
-    const std::string per = std::to_string(unit_info(ahead.unit).per_word),
-                      field = "ahead_" + tensor_name;
-    std::string parts = "1l";
-    for (int d : ahead.others) parts += " * imax(" + extent(d) + ", 0)";
-    s += "  i64 at_" + field + ", " + field + "_panel, " + field + "_part;\n";
-    body += "  lay." + field + "_panel = (" + extent(ahead.k_dim) + " + 16 * " + per +
-            " - 1) / (16 * " + per + ") * 16 * 32 + 16;\n  lay." + field + "_part = (" +
-            extent(ahead.n_dim) + " + 31) / 32 * lay." + field + "_panel;\n";
-    size_line("at_" + field, parts + " * lay." + field + "_part * 4", "shared");
+    const std::vector<Expr>& shape = program_.tensor(tensor_name)->shape;
+    parts.push_back(part(ScratchPart::kAhead, "ahead_" + tensor_name, 4));
+    ScratchPart& packed = parts.back();
+    packed.owner = ScratchPart::kShared;
+    packed.per_word = unit_info(ahead.unit).per_word;
+    packed.extents = {shape[static_cast<size_t>(ahead.n_dim)],
+                      shape[static_cast<size_t>(ahead.k_dim)]};
+    for (int d : ahead.others) packed.extents.push_back(shape[static_cast<size_t>(d)]);
   }
   for (size_t i = 0; i < plan_.buffers().size(); ++i) {
     const Buffer& b = plan_.buffers()[i];
-    const int es = size_bytes(b.dtype);
-    const std::string pitch = buffer_pitch(static_cast<int>(i));
-    s += "  i64 at_" + b.name + ";\n";
-    std::string elements;
-    if (pitch == "1l") {
-      elements = "1l";
-      for (const Expr& e : b.extents) elements += " * imax(" + w.expr(e) + ", 0)";
-      elements += " + 128";
-    } else {
-      s += "  i64 " + pitch + ";\n";
-      const int line = 64 / es;
-      const std::string width = w.expr(b.extents.back());
-      body += "  lay." + pitch + " = " +
-              (b.product ? "(" + width + " + 31) / 32 * 32 + 16"
-                         : "(" + width + " + " + std::to_string(line - 1) + ") / " +
-                               std::to_string(line) + " * " + std::to_string(line) + " + " +
-                               std::to_string(line)) +
-              ";\n";
-      elements = "lay." + pitch;
-      for (size_t d = 0; d + 1 < b.extents.size(); ++d) {
-        const std::string e = "imax(" + w.expr(b.extents[d]) + ", 0)";
-        elements +=
-            " * " + (d == 0 && (b.product || b.a_operand) ? "((" + e + " + 31) / 32 * 32)" : e);
-      }
-      elements += " + 128";
-    }
-    size_line("at_" + b.name, "(" + elements + ") * " + std::to_string(es), part(b.name));
-    if (twins_.count(static_cast<int>(i))) {
-      s += "  i64 at_" + b.name + "_next;\n";
-      size_line("at_" + b.name + "_next", "(" + elements + ") * " + std::to_string(es), "thread");
-    }
+    const bool flat = buffer_pitch(static_cast<int>(i)) == "1l";
+    ScratchPart buffer =
+        part(flat ? ScratchPart::kFlat : ScratchPart::kRows, b.name, size_bytes(b.dtype));
+    const int line = 64 / buffer.element_bytes;
+    buffer.buffer = static_cast<int>(i);
+    buffer.extents = b.extents;
+    buffer.pitch_unit = b.product ? kPanelColumns : line;
+    buffer.pitch_pad = b.product ? 16 : line;
+    buffer.whole_tiles = b.product || b.a_operand;
+    parts.push_back(buffer);
+    if (twins_.count(static_cast<int>(i)) == 0) continue;
+    buffer.name = b.name + "_next";
+    buffer.owner = ScratchPart::kThread;
+    parts.push_back(buffer);
   }
   std::set<std::string> free;
   for (const Node& node : program_.nodes) {
@@ -100,24 +80,26 @@ std::string Emitter::layout_text() {
   }
   for (const auto& [key, pack] : packs_) {
     auto rows = upper_bound(pack.rows, free), words = upper_bound(pack.words, free);
-    const std::string r = w.expr(rows ? *rows : pack.rows), k = w.expr(words ? *words : pack.words);
-    s += "  i64 at_" + pack.name + ", " + pack.name + (pack.is_a ? "_pitch;\n" : "_panel;\n");
-    if (pack.is_a) {
-      body += "  lay." + pack.name + "_pitch = (" + k + " + 15) / 16 * 64 + 64;\n";
-      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * 32 * lay." + pack.name + "_pitch",
-                part(pack.name));
-    } else {
-      body += "  lay." + pack.name + "_panel = (" + k + " + 15) / 16 * 16 * 32 + 16;\n";
-      size_line("at_" + pack.name, "(" + r + " + 31) / 32 * lay." + pack.name + "_panel * 4",
-                part(pack.name));
-    }
+    parts.push_back(
+        part(pack.is_a ? ScratchPart::kPackedRows : ScratchPart::kPanels, pack.name, 4));
+    parts.back().extents = {rows ? *rows : pack.rows, words ? *words : pack.words};
+    parts.back().source = pack.source;
+    parts.back().holds = {pack.rows, pack.words};
   }
+  return parts;
+}
+
+// lay_out(n): byte offsets of every buffer inside a thread's scratch, and the sizes of the parts of
+// the workspace.
+std::string Emitter::layout_text(const std::vector<ScratchPart>& parts) const {
+  const ScratchText layout = scratch_text(parts);
+  std::string s = "struct Layout {\n  i64 shared, thread, member, at_members;\n" + layout.fields;
   s += "};\nAI i64 up64(i64 x) { return (x + 63) / 64 * 64; }\n";
   s += "static Layout lay_out(const i64* n) {\n";
   for (size_t i = 0; i < args_.num_dims + args_.num_int_attrs; ++i)
     s += "  const i64 " + c_symbol(args_.ints[i]) + " = n[" + std::to_string(i) + "];\n  (void)" +
          c_symbol(args_.ints[i]) + ";\n";
-  s += "  Layout lay = {};\n  i64 shared = 0, thread = 0, member = 0;\n" + body;
+  s += "  Layout lay = {};\n  i64 shared = 0, thread = 0, member = 0;\n" + layout.body;
   int64_t width = 0;
   for (const auto& [var, members] : schedule_.gang) width = std::max(width, members);
   s += "  lay.at_members = thread;\n  thread += " + std::to_string(width) +
@@ -226,7 +208,8 @@ Result<CpuKernelText> Emitter::run() {
   if (amx) out.text += amx_setup_text();
   for (MmaUnit unit : units_) out.text += mma_text(unit, target_, schedule_.prefetch_bytes);
   if (uses_direct_) out.text += mma_direct_text();
-  out.text += layout_text() + entry_text(body);
+  out.scratch = scratch_parts();
+  out.text += layout_text(out.scratch) + entry_text(body);
   out.scheduled = "schedule " + schedule_.str() + "\n" + plan_.str();
   for (const auto& [key, pack] : packs_)
     out.scheduled += "packed operand " + pack.name + " for " + unit_info(pack.unit).name + "\n";

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "rooftile/base/diag.h"
+#include "rooftile/codegen/cpu/scratch.h"
 #include "rooftile/compile/schedule.h"
 #include "rooftile/compile/target.h"
 #include "rooftile/ir/ir.h"
@@ -36,6 +37,7 @@ struct CpuKernelText {
   // as the launcher must check it: packed tensors have their packed shape
   ir::Program program;
   std::vector<PackedArg> packed;
+  std::vector<ScratchPart> scratch;  // the memory that it works in
 };
 
 // `program` has its tile parameters already replaced by numbers.

@@ -220,6 +220,7 @@ Status Emitter::emit_pack_a(ValueId load, bool transposed, MmaUnit unit) {
   pack.name = "pa" + std::to_string(packs_.size());
   pack.unit = unit;
   pack.is_a = true;
+  pack.source = load;
   pack.rows = node.shape[row_axis];
   pack.words = ceil_div(node.shape[k_axis], Expr(info.per_word));
   packs_[pack_key(load, true, transposed, unit)] = pack;
@@ -270,6 +271,7 @@ Status Emitter::emit_pack_b(ValueId source, bool transposed, MmaUnit unit) {
   pack.name = "pb" + std::to_string(packs_.size());
   pack.unit = unit;
   pack.is_a = false;
+  pack.source = source;
   pack.rows = node.shape[n_axis];
   pack.words = ceil_div(node.shape[k_axis], Expr(info.per_word));
   packs_[pack_key(source, false, transposed, unit)] = pack;

@@ -53,6 +53,7 @@ struct PackBuffer {
   MmaUnit unit;
   bool is_a = true;
   Expr rows, words;  // bounds: rows of A or columns of B; words of K
+  ValueId source = -1;
 };
 
 // A tensor whose blocks are right operands, packed as a whole by the kernel before it multiplies.
@@ -74,7 +75,8 @@ class Emitter {
  private:
   // emit_cpu.cc
   std::string entry_text(const std::string& body);
-  std::string layout_text();
+  std::vector<ScratchPart> scratch_parts() const;
+  std::string layout_text(const std::vector<ScratchPart>& parts) const;
   std::string buffer_pitch(int buffer) const;
 
   // emit_steps.cc

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "rooftile/codegen/gpu/fix_dims.h"
+#include "rooftile/codegen/gpu/size_limits.h"
 
 namespace rooftile::codegen {
 
@@ -13,10 +14,6 @@ using ir::Node;
 using ir::Op;
 using lanes::Ty;
 using lanes::Val;
-
-// Above this, an i32 loop counter that steps by a block or a CTA could pass 2^31.
-constexpr int64_t kLargestSize = (int64_t{1} << 31) - (1 << 16);
-constexpr int64_t kLargestGrid = (int64_t{1} << 31) - 1;
 
 Strips::Strips(const ir::Program& program, const Node& phase, const gpu::Plan& plan, bool vectors)
     : program_(program),

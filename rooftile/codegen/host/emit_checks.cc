@@ -17,10 +17,6 @@ uint32_t dtype_word(DType dtype) {
          static_cast<uint32_t>(info(dtype).dlpack_bits) << 8 | 1u << 16;
 }
 
-int required_alignment(const ir::TensorParam& tensor) {
-  return std::max(tensor.align_bytes, size_bytes(tensor.dtype));
-}
-
 std::string double_text(double value) {
   if (std::isinf(value)) return value > 0 ? "__builtin_inf()" : "-__builtin_inf()";
   return fmt::format("{:.17g}{}", value,
@@ -54,20 +50,23 @@ std::string shape_text(const std::vector<Expr>& shape) {
   return out + "]";
 }
 
-bool is_output(const ir::TensorParam& tensor) {
-  return tensor.role == ir::Role::kOut || tensor.role == ir::Role::kInOut;
-}
-
 ContractEmitter::ContractEmitter(const ir::Program& program, const ArgLayout& layout,
                                  ErrorSites& sites, bool on_gpu)
-    : program_(program), layout_(layout), sites_(sites), on_gpu_(on_gpu) {
+    : program_(program),
+      layout_(layout),
+      sites_(sites),
+      on_gpu_(on_gpu),
+      checks_(host_checks(program, on_gpu)) {
   for (const ir::TensorParam& tensor : program.tensors)
     if (tensor.role != ir::Role::kWorkspace) tensors_.push_back(&tensor);
+  for (const DimSource& source : dim_sources(program))
+    bound_.emplace(source.dim, Dim{source.tensor->name, source.axis});
 }
 
-bool ContractEmitter::is_attr(const std::string& symbol) const {
-  const ir::ScalarParam* scalar = program_.scalar(symbol);
-  return scalar != nullptr && !scalar->is_float;
+bool ContractEmitter::listed(HostCheck::Kind kind, const ir::TensorParam& tensor) const {
+  return std::any_of(checks_.begin(), checks_.end(), [&](const HostCheck& check) {
+    return check.kind == kind && check.tensor == &tensor;
+  });
 }
 
 std::string ContractEmitter::require(const std::string& violated, const Site& site,
@@ -216,11 +215,6 @@ std::string ContractEmitter::scalars() {
 std::string ContractEmitter::extent_check(const ir::TensorParam& tensor, size_t axis) {
   const Expr& extent = tensor.shape[axis];
   const std::string var = extent_var(tensor, axis);
-  if (extent.kind() == ExprKind::kSym) {
-    auto at = bound_.find(extent.name());
-    if (at != bound_.end() && at->second.tensor == tensor.name && at->second.axis == axis)
-      return "";  // this is where the dim comes from
-  }
   std::vector<std::string> values = {var};
   std::string value = emit_expr(extent), expected = extent.str(), origin;
   if (!extent.is_const()) {
@@ -256,7 +250,7 @@ std::string ContractEmitter::shapes() {
     const std::string id = identifier(tensor->name);
     for (size_t i = 0; i < tensor->shape.size(); ++i)
       out += fmt::format("  const rth::i64 n_{0}_{1} = t_{0}->shape[{1}];\n", id, i);
-    if (tensor->shape.empty()) continue;
+    if (!listed(HostCheck::kExtents, *tensor)) continue;
     std::vector<std::string> shape_value = {"(rth::i64)t_" + id};
     const std::string all = joined(*tensor, " | ");
     out +=
@@ -265,21 +259,16 @@ std::string ContractEmitter::shapes() {
                  "shape {s0}", shape_text(tensor->shape) + ", nothing negative", "",
                  "pass the tensor's true shape"},
                 shape_value);
-    out += require(fmt::format("({}) >> 48", all),
+    out += require(fmt::format("({}) >> {}", all, kExtentBits),
                    {ErrorCode::kSizeLimit, tensor->name, "`" + tensor->name + "` is too large",
                     "shape {s0}", "extents below 2^48", "", "pass the tensor's true shape"},
                    shape_value);
   }
-  for (const ir::TensorParam* tensor : tensors_)
-    for (size_t i = 0; i < tensor->shape.size(); ++i) {
-      const Expr& extent = tensor->shape[i];
-      if (extent.kind() != ExprKind::kSym || is_attr(extent.name())) continue;
-      if (bound_.emplace(extent.name(), Dim{tensor->name, i}).second)
-        out += fmt::format("  const rth::i64 {} = {};\n", symbol_variable(extent.name()),
-                           extent_var(*tensor, i));
-    }
-  for (const ir::TensorParam* tensor : tensors_)
-    for (size_t i = 0; i < tensor->shape.size(); ++i) out += extent_check(*tensor, i);
+  for (const DimSource& source : dim_sources(program_))
+    out += fmt::format("  const rth::i64 {} = {};\n", symbol_variable(source.dim),
+                       extent_var(*source.tensor, source.axis));
+  for (const HostCheck& check : checks_)
+    if (check.kind == HostCheck::kExtentIs) out += extent_check(*check.tensor, check.axis);
   return out;
 }
 
@@ -304,7 +293,7 @@ std::string ContractEmitter::strides(const ir::TensorParam& tensor) {
   std::string out = fmt::format("  rth::i64 {};\n", declare);
   out += fmt::format("  if (t_{}->strides) {{{} }}\n  else {{{} }}\n", id, read, compact);
   out += safe;  // an extent of 1 may carry any stride
-  if (tensor.unit_inner_stride) {
+  if (listed(HostCheck::kUnitStride, tensor)) {
     const std::string inner = stride_var(tensor, rank - 1);
     out += require(
         inner + " != 1",
@@ -327,13 +316,14 @@ std::string ContractEmitter::memory(const ir::TensorParam& tensor) {
                "null, shape {s0}", "memory for every element", "",
                "allocate " + quoted + ", or give it an extent of 0"},
               {fmt::format("(rth::i64)t_{}", id)}, 4);
-  if (align > 1)
+  const bool aligned = listed(HostCheck::kAligned, tensor);
+  if (aligned)
     out += require(fmt::format("(rth::u64)p_{} % {}", id, align),
                    {ErrorCode::kAlignment, tensor.name, quoted + " is not aligned", "address {p0}",
                     fmt::format("a multiple of {} bytes", align), "",
                     fmt::format("allocate {} aligned to {} bytes, or copy it", quoted, align)},
                    {fmt::format("(rth::i64)p_{}", id)}, 4);
-  if (align > element)
+  if (aligned && align > element)
     for (size_t i = 0; i + 1 < rank; ++i)
       out += require(fmt::format("{} > 1 && (rth::u64){} * {} % {}", extent_var(tensor, i),
                                  stride_var(tensor, i), element, align),
@@ -362,10 +352,12 @@ std::string ContractEmitter::memory(const ir::TensorParam& tensor) {
                        "extents and strides whose byte offsets fit 63 bits",
                        "",
                        "pass the tensor's true shape and strides"};
-  out += require("bad || ((rth::u64)span.hi | (0 - (rth::u64)span.lo)) >> 58", too_large,
-                 {fmt::format("(rth::i64)t_{}", id)}, 4);
+  if (listed(HostCheck::kReach, tensor))
+    out += require(
+        fmt::format("bad || ((rth::u64)span.hi | (0 - (rth::u64)span.lo)) >> {}", kReachBits),
+        too_large, {fmt::format("(rth::i64)t_{}", id)}, 4);
   // The quick test is for rows in order; any other order of strides is sorted out off the hot path.
-  if (is_output(tensor) && rank > 0)
+  if (listed(HostCheck::kApart, tensor))
     out += require(
         fmt::format("!({}) && rth::overlaps_itself(layout_{}())", row_major, id),
         {ErrorCode::kStride, tensor.name, fmt::format("elements of the output {} overlap", quoted),
@@ -431,12 +423,8 @@ std::string ContractEmitter::no_overlap(const ir::TensorParam& out, const ir::Te
 
 std::string ContractEmitter::aliasing() {
   std::string out = "\n  // Aliasing: an output shares no byte with another argument.\n";
-  for (size_t i = 0; i < tensors_.size(); ++i)
-    for (size_t j = 0; j < tensors_.size(); ++j) {
-      if (i == j || !is_output(*tensors_[i])) continue;
-      if (is_output(*tensors_[j]) && j < i) continue;  // this pair is done
-      out += no_overlap(*tensors_[i], *tensors_[j]);
-    }
+  for (const HostCheck& check : checks_)
+    if (check.kind == HostCheck::kNoOverlap) out += no_overlap(*check.tensor, *check.other);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rooftile/codegen/host/emit_errors.h"
+#include "rooftile/codegen/host/host_checks.h"
 #include "rooftile/compile/arg_layout.h"
 #include "rooftile/ir/ir.h"
 
@@ -40,7 +41,7 @@ class ContractEmitter {
     size_t axis;
   };
   std::string device_check(size_t position);
-  bool is_attr(const std::string& symbol) const;
+  bool listed(HostCheck::Kind kind, const ir::TensorParam& tensor) const;
   std::string require(const std::string& violated, const Site& site,
                       const std::vector<std::string>& values = {}, int indent = 2);
   std::string float_attr(const ir::ScalarParam& scalar, size_t position);
@@ -52,18 +53,19 @@ class ContractEmitter {
   std::string element_reader(const ir::TensorParam& tensor);
   std::string index_range(const ir::Clause& clause, const ir::TensorParam& tensor);
   std::string non_decreasing(const ir::Clause& clause, const ir::TensorParam& tensor);
+  std::string distinct(const ir::Clause& clause, const ir::TensorParam& tensor);
   std::string end_value(const ir::Clause& clause, const ir::TensorParam& tensor);
 
   const ir::Program& program_;
   const ArgLayout& layout_;
   ErrorSites& sites_;
   bool on_gpu_;
+  const std::vector<HostCheck> checks_;
   std::vector<const ir::TensorParam*> tensors_;  // arguments only
   std::map<std::string, Dim> bound_;
 };
 
 bool has_index_load(const Expr& expr);
 std::string shape_text(const std::vector<Expr>& shape);  // "[T, 2 * H]"
-bool is_output(const ir::TensorParam& tensor);
 
 }  // namespace rooftile::host

@@ -121,8 +121,9 @@ std::string ContractEmitter::conditions() {
   for (const ir::TensorParam* tensor : tensors_)
     if (!is_float(tensor->dtype) && reads_tensor(*tensor)) out += element_reader(*tensor);
 
-  for (const ir::ScalarParam& scalar : program_.scalars) {
-    if (scalar.is_float || !scalar.has_range) continue;
+  for (const HostCheck& check : checks_) {
+    if (check.kind != HostCheck::kAttrRange) continue;
+    const ir::ScalarParam& scalar = *check.scalar;
     std::vector<std::string> values = {symbol_variable(scalar.name), "least", "most"};
     std::string when = value_pattern({scalar.min, scalar.max}, values);
     out += fmt::format("  {{\n    bad = false;\n    const rth::i64 least = {}, most = {};\n",
@@ -134,8 +135,9 @@ std::string ContractEmitter::conditions() {
         values, 4);
     out += "  }\n";
   }
-  for (const ir::Clause& clause : program_.clauses) {
-    if (clause.kind != ir::Clause::kCondition) continue;
+  for (const HostCheck& check : checks_) {
+    if (check.kind != HostCheck::kCondition) continue;
+    const ir::Clause& clause = *check.clause;
     std::vector<std::string> values;
     std::string when = value_pattern({clause.condition}, values);
     out += fmt::format("  bad = false;\n  {{\n    const bool holds = {} != 0;\n",
@@ -209,6 +211,30 @@ std::string ContractEmitter::non_decreasing(const ir::Clause& clause,
   return out + loops.close + "  }\n";
 }
 
+std::string ContractEmitter::distinct(const ir::Clause& clause, const ir::TensorParam& tensor) {
+  RowLoops loops = row_loops(tensor);
+  std::vector<std::string> values;
+  std::string found = element_pattern(tensor, loops, values);
+  std::string expected = "each value once";
+  if (clause.has_except) expected += ", but for " + clause.except.str();
+  Site site{ErrorCode::kIndexOrder,
+            tensor.name,
+            fmt::format("`{}` holds a value twice", tensor.name),
+            found + ", as an element before it",
+            expected,
+            clause.why,
+            fmt::format("correct the values of `{}`", tensor.name)};
+  std::string out =
+      fmt::format("  bad = false;\n  {{\n  const rth::i64 except = {};\n",
+                  clause.has_except ? emit_expr(clause.except) : "-__INT64_MAX__ - 1");
+  out += loops.open;
+  out += fmt::format("    const {}* row = {};\n    const rth::i64 extent = {}, stride = {};\n",
+                     c_type(tensor.dtype), loops.pointer, loops.inner_extent, loops.inner_stride);
+  out += "    const rth::i64 at = rth::first_repeat(row, extent, stride, except);\n";
+  out += require("bad || at < extent", site, values, 4);
+  return out + loops.close + "  }\n";
+}
+
 // The first or last element of every row equals a value.
 std::string ContractEmitter::end_value(const ir::Clause& clause, const ir::TensorParam& tensor) {
   const bool first = clause.kind == ir::Clause::kFirstIs;
@@ -243,15 +269,16 @@ std::string ContractEmitter::end_value(const ir::Clause& clause, const ir::Tenso
 
 std::string ContractEmitter::index_tensors() {
   std::string out;
-  for (const ir::Clause& clause : program_.clauses) {
-    if (clause.kind == ir::Clause::kCondition) continue;
-    const ir::TensorParam* tensor = program_.tensor(clause.tensor);
-    if (!tensor) continue;  // optional and absent
+  for (const HostCheck& check : checks_) {
+    if (check.kind != HostCheck::kIndex) continue;
+    const ir::Clause& clause = *check.clause;
+    const ir::TensorParam* tensor = check.tensor;
     out += fmt::format("\n  // {}: {}\n", clause.tensor, clause.why);
     if (clause.kind == ir::Clause::kIndexRange) out += index_range(clause, *tensor);
     if (clause.kind == ir::Clause::kNonDecreasing) out += non_decreasing(clause, *tensor);
     if (clause.kind == ir::Clause::kFirstIs || clause.kind == ir::Clause::kLastIs)
       out += end_value(clause, *tensor);
+    if (clause.kind == ir::Clause::kDistinct) out += distinct(clause, *tensor);
   }
   return out;
 }

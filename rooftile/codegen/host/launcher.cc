@@ -233,8 +233,12 @@ Result<std::string> emit_launcher(const ir::Program& program, const std::string&
   body += argument_arrays(program, *layout);
   body += run(name, sites);
 
-  return launcher_prelude() + "\n" + kernel_declarations(name) + "\nnamespace {\n" +
-         sites.definitions() + "}  // namespace\n\n" + entry(name, body);
+  const bool distinct =
+      std::any_of(program.clauses.begin(), program.clauses.end(),
+                  [](const ir::Clause& clause) { return clause.kind == ir::Clause::kDistinct; });
+  return launcher_prelude() + (distinct ? distinct_prelude() : "") + "\n" +
+         kernel_declarations(name) + "\nnamespace {\n" + sites.definitions() +
+         "}  // namespace\n\n" + entry(name, body);
 }
 
 Result<std::string> emit_gpu_launcher(const ir::Program& program, const std::string& name,

@@ -121,28 +121,32 @@ struct Probe {
   Seen* seen = nullptr;
 };
 
+// Each under a name of its own: a library of one name is loaded once.
+Probe compiled(const ir::Program& program, const std::string& file,
+               const std::vector<std::string>& counts) {
+  Probe out;
+  Result<std::string> text = emit_launcher(program, "probe");
+  if (!text.ok()) ADD_FAILURE() << text.diag().str();
+  const auto dir =
+      std::filesystem::temp_directory_path() / ("rooftile_launcher_" + std::to_string(getpid()));
+  std::filesystem::create_directories(dir);
+  std::vector<std::string> flags = {"-std=c++20", "-O2", "-fPIC", "-shared", "-Wall", "-Werror"};
+  flags.insert(flags.end(), counts.begin(), counts.end());
+  Result<CompileOutput> object = compile_shared(*text + kRecorder, flags, (dir / file).string());
+  if (!object.ok()) ADD_FAILURE() << object.diag().str();
+  out.library = *Library::open(object->path);
+  std::filesystem::remove_all(dir);
+  out.launch = reinterpret_cast<TVMFFISafeCall>(*out.library->symbol("__tvm_ffi_probe"));
+  out.last_error =
+      reinterpret_cast<const char* (*)()>(*out.library->symbol("__rooftile_last_error_probe"));
+  out.seen = static_cast<Seen*>(*out.library->symbol("seen"));
+  return out;
+}
+
 // Compiled once for all tests.
 const Probe& probe() {
-  static const Probe instance = [] {
-    Probe out;
-    Result<std::string> text = emit_launcher(probe_program(), "probe");
-    if (!text.ok()) ADD_FAILURE() << text.diag().str();
-    const auto dir =
-        std::filesystem::temp_directory_path() / ("rooftile_launcher_" + std::to_string(getpid()));
-    std::filesystem::create_directories(dir);
-    Result<CompileOutput> object = compile_shared(*text + kRecorder,
-                                                  {"-std=c++20", "-O2", "-fPIC", "-shared", "-Wall",
-                                                   "-Werror", "-DNT=6", "-DNI=13", "-DNF=2"},
-                                                  (dir / "probe.so").string());
-    if (!object.ok()) ADD_FAILURE() << object.diag().str();
-    out.library = *Library::open(object->path);
-    std::filesystem::remove_all(dir);
-    out.launch = reinterpret_cast<TVMFFISafeCall>(*out.library->symbol("__tvm_ffi_probe"));
-    out.last_error =
-        reinterpret_cast<const char* (*)()>(*out.library->symbol("__rooftile_last_error_probe"));
-    out.seen = static_cast<Seen*>(*out.library->symbol("seen"));
-    return out;
-  }();
+  static const Probe instance =
+      compiled(probe_program(), "probe.so", {"-DNT=6", "-DNI=13", "-DNF=2"});
   return instance;
 }
 
@@ -478,6 +482,38 @@ TEST_F(ForeignLauncher, WorkspaceIsKeptBetweenCalls) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u);
   ASSERT_EQ(call_foreign(), 0);
   EXPECT_EQ(probe().seen->workspace, first);
+}
+
+// Rising lists, short ones and long ones are looked through in different ways.
+TEST(DistinctLauncher, RefusesAValueThatStandsTwice) {
+  const Expr T = Expr::sym("T");
+  ir::Program p;
+  p.name = "probe";
+  p.tensors = {tensor("out", DType::kF32, {T}, ir::Role::kOut),
+               tensor("slots", DType::kI64, {T}, ir::Role::kIn)};
+  p.clauses = {clause(ir::Clause::kDistinct, "slots", 0, 0, "each slot once")};
+  p.clauses[0].has_except = true;
+  p.clauses[0].except = -1;
+  const Probe instance = compiled(p, "distinct.so", {"-DNT=2", "-DNI=3", "-DNF=1"});
+  for (const int64_t count : {3, 40, 500}) {
+    std::vector<float> out_data(static_cast<size_t>(count));
+    std::vector<int64_t> slots(static_cast<size_t>(count));
+    const auto call = [&] {
+      const TensorView tensors[] = {{out_data.data(), DType::kF32, {count}},
+                                    {slots.data(), DType::kI64, {count}}};
+      return invoke(instance.launch, tensors, {});
+    };
+    for (int64_t i = 0; i < count; ++i) slots[static_cast<size_t>(i)] = 3 * i;
+    EXPECT_TRUE(call().ok()) << "rising";
+    std::reverse(slots.begin(), slots.end());
+    slots[0] = slots[1] = -1;
+    EXPECT_TRUE(call().ok()) << "falling, with two that are skipped";
+    slots[0] = slots[2];
+    const Status refused = call();
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.diag().code, ErrorCode::kIndexOrder);
+    EXPECT_THAT(refused.diag().found, HasSubstr("slots[2] = " + std::to_string(slots[2])));
+  }
 }
 
 TEST(EmitLauncher, SymbolsThatNothingBindsAreRefused) {

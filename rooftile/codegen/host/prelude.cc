@@ -330,6 +330,50 @@ inline void return_workspace(Block* block) {
 }  // namespace
 )RT";
 
+constexpr const char* kRepeats = R"RT(
+namespace {
+namespace rth {
+// Position of the first element that stood before, n: none; `except` may stand any number of times. A list that rises
+// is seen at a glance; a short one is compared pair by pair; of a long one the positions go into a table.
+template <class T>
+__attribute__((noinline)) i64 first_repeat(const T* p, i64 n, i64 stride, i64 except) {
+  bool rises = true, any = false;
+  i64 last = 0;
+  for (i64 i = 0; i < n; ++i) {
+    const i64 v = p[i * stride];
+    if (v == except) continue;
+    rises &= !any || v > last;
+    any = true;
+    last = v;
+  }
+  if (rises) return n;
+  i64 slots = 4;
+  while (slots < 2 * n) slots *= 2;
+  void* memory = nullptr;
+  if (n > 64 && posix_memalign(&memory, 64, (u64)slots * sizeof(i64)) != 0) memory = nullptr;
+  i64* const table = (i64*)memory;  // position + 1; 0: free
+  if (table) __builtin_memset(table, 0, (u64)slots * sizeof(i64));
+  i64 repeat = n;
+  for (i64 i = 0; i < n && repeat == n; ++i) {
+    const i64 v = p[i * stride];
+    if (v == except) continue;
+    if (!table) {
+      for (i64 j = 0; j < i; ++j)
+        if ((i64)p[j * stride] == v) { repeat = i; break; }
+      continue;
+    }
+    u64 at = ((u64)v * 0x9e3779b97f4a7c15ull >> 20) & (u64)(slots - 1);
+    for (; table[at]; at = (at + 1) & (u64)(slots - 1))
+      if ((i64)p[(table[at] - 1) * stride] == v) { repeat = i; break; }
+    if (repeat == n) table[at] = i + 1;
+  }
+  free(memory);
+  return repeat;
+}
+}  // namespace rth
+}  // namespace
+)RT";
+
 constexpr const char* kGpu = R"RT(
 // ---- GPU ---------------------------------------------------------------------------------------------------------
 namespace {
@@ -381,6 +425,11 @@ inline u32 grid_extent(i64 blocks, bool& bad) {
 )RT";
 
 }  // namespace
+
+const std::string& distinct_prelude() {
+  static const std::string text = kRepeats;
+  return text;
+}
 
 const std::string& gpu_prelude() {
   static const std::string text = kGpu;

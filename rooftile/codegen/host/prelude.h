@@ -10,6 +10,8 @@ namespace rooftile::host {
 
 // Everything lives in an unnamed namespace `rth`, so it can precede or follow any kernel text.
 const std::string& launcher_prelude();
+// What launchers have beyond it that see to it that no value stands twice in an index tensor.
+const std::string& distinct_prelude();
 // What launchers of GPU kernels have beyond it.
 const std::string& gpu_prelude();
 

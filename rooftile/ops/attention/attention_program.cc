@@ -81,7 +81,9 @@ void declare_logits(OpDef& op) {
       .flag("softcap_on", false, "code with the soft cap; softcap must then be positive")
       .needs(select(Hkv == Expr(0), Hq == Expr(0), Hq % max(Hkv, Expr(1)) == Expr(0)),
              "every KV head serves the same number of query heads")
-      .needs(D >= Expr(1), "a head needs at least one element");
+      .needs(D >= Expr(1), "a head needs at least one element")
+      .limit("D", int64_t{1} << 16)
+      .limit("Hq", int64_t{1} << 20);  // heads times sequences are counted
 }
 
 }  // namespace rooftile::ops

@@ -8,8 +8,13 @@
 // that what is asked stays linear; divisibility facts (K % 8 == 0) become substitutions (K = 8 K').
 // What is still nonlinear is answered with unknown, never guessed.
 //
-// Cheapest prover first: bounds of linear terms, then Z3 with a resource limit, so that verdicts do
-// not depend on the machine's speed. Facts nest: pop() forgets those since the last push().
+// Cheapest prover first: linear programming with case distinctions and lemmas, in microseconds,
+// then Z3 with a resource limit; both count work, not time, so that verdicts do not depend on the
+// machine's speed. A watchdog interrupts a solver that runs for 20 s, which its limit prevents.
+// Facts nest: pop() forgets those since the last push().
+//
+// A division by zero has no value: a goal that may contain one does not follow. Not thread-safe:
+// one object a thread.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +28,8 @@
 namespace rooftile::verify {
 
 struct ArithmeticLimits {
-  uint64_t rlimit = 2'000'000;  // of Z3, a question
-  bool solver = true;           // false: the cheap provers alone, as the independent checker does
+  uint64_t rlimit = 300'000;  // of Z3, a question: a second at most (measured), 60 ms mostly
+  bool solver = true;         // false: the cheap provers alone, as the independent checker does
 };
 
 // What is promised of the values of an index tensor, beyond each element's range.
@@ -40,7 +45,9 @@ struct IndexFacts {
 struct Answer {
   Verdict verdict = Verdict::kUnknown;
   Prover prover = Prover::kNone;
-  Env model;           // refuted: a value for every symbol of goal and facts
+  // Refuted: a value for every symbol of goal and facts, and for the elements of index tensors that
+  // they read, by the names "t[3]", "t[1, 2]". Small where small ones are found quickly.
+  Env model;
   std::string reason;  // unknown: why
 };
 

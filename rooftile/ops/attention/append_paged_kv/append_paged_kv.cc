@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the keys and values of new tokens into their slots of a paged cache.
 //
-// Slot s is token s % S of page s / S; -1 skips the token (a padded batch). Slots must differ from
-// one another: which of two tokens with the same slot stays is not defined.
+// Slot s is token s % S of page s / S; -1 skips the token (a padded batch). Slots differ from one
+// another: which of two tokens with the same slot stayed would not be defined.
 #include "rooftile/ops/attention/attention_contract.h"
 #include "rooftile/ops/numerics.h"
 #include "rooftile/ops/strips_sm90.h"
@@ -61,6 +61,7 @@ OpDef append_paged_kv() {
            .doc = "slot of each token, page * S + position in it; -1: skip"})
       .needs(S >= Expr(1), "a page holds at least one token")
       .index_range("slot_mapping", -1, P * S, "a slot lies in the cache; -1 skips the token")
+      .distinct_but("slot_mapping", -1, "two tokens in one slot would overwrite each other")
       .source("vLLM's reshape_and_cache: slot_mapping, -1 = skip")
       .reference(append_paged_kv_ref)
       .kernel({.name = "tokens", .build = append_tokens, .schedule = append_schedule})

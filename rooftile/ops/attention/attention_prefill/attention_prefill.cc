@@ -263,6 +263,7 @@ OpDef attention_prefill() {
       .non_decreasing("cu_k", "sequences lie one after the other")
       .last_is("cu_q", Tq, "the last sequence ends at the last row")
       .last_is("cu_k", Tk, "the last sequence ends at the last row")
+      .limit("B1", (int64_t{1} << 31) - 1)  // sequences are numbered in i32
       .limit("Tq", kMaxTokens)
       .limit("Tk", kMaxTokens)
       .refuse(refuse_prefill)
