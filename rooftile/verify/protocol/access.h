@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <unordered_map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -54,8 +54,8 @@ class Accesses {
   const Access& operator[](AccessId a) const { return accesses_[static_cast<size_t>(a)]; }
 
   Overlap overlap(AccessId a, AccessId b);
-  bool self_crossing(AccessId a) const;       // two lanes on one byte
-  bool covers(AccessId whole, AccessId part); // every byte of `part`, for certain
+  bool self_crossing(AccessId a) const;        // two lanes on one byte
+  bool covers(AccessId whole, AccessId part);  // every byte of `part`, for certain
 
   ExtentId extended(ExtentId extent, AccessId a);
   ExtentId without(ExtentId extent, int32_t begin, int32_t end);

@@ -55,8 +55,7 @@ int Machine::barrier_at(const At& at, int cta, int64_t address) const {
   const int per_cta = static_cast<int>(barrier_offsets_.size());
   for (int i = 0; i < per_cta; ++i)
     if (barrier_offsets_[static_cast<size_t>(i)] == address - kWindow) return cta * per_cta + i;
-  fault(Kind::kBarriers, at,
-        fmt::format("no mbarrier is at {}", address_text(address - kWindow)));
+  fault(Kind::kBarriers, at, fmt::format("no mbarrier is at {}", address_text(address - kWindow)));
 }
 
 void Machine::init_barriers(const At& at) {
@@ -78,8 +77,8 @@ void Machine::init_barriers(const At& at) {
     r.lanes = 1u << lane;
     r.stmt = static_cast<int32_t>(&at.op - flat_.ops.data());
     s_->records.push_back(r);
-    const auto key = std::pair(cta_of(at.w), barrier_offsets_[static_cast<size_t>(b) %
-                                                              barrier_offsets_.size()]);
+    const auto key =
+        std::pair(cta_of(at.w), barrier_offsets_[static_cast<size_t>(b) % barrier_offsets_.size()]);
     uses_[key].cta = key.first;
     uses_[key].offset = key.second;
     uses_[key].arrivals = barrier.count;
@@ -107,8 +106,8 @@ void Machine::use_barrier(const At& at, int b, bool remote, bool engine) {
     for (int w = cta * warps_a_cta_; w < (cta + 1) * warps_a_cta_; ++w)
       running = running || !s_->warps[static_cast<size_t>(w)].done;
     if (!running)
-      fault(Kind::kBarriers, at, fmt::format("{} belongs to a CTA that may have ended",
-                                             barrier_text(b)));
+      fault(Kind::kBarriers, at,
+            fmt::format("{} belongs to a CTA that may have ended", barrier_text(b)));
   }
 }
 
@@ -177,9 +176,8 @@ void Machine::complete_if_due(int b) {
   Barrier& barrier = s_->barriers[static_cast<size_t>(b)];
   if (barrier.pending > 0) return;
   if (barrier.issued > barrier.expected)
-    throw Fault{Kind::kBarriers,
-                fmt::format("{} expects {} bytes in a phase, and {} are copied", barrier_text(b),
-                            barrier.expected, barrier.issued)};
+    throw Fault{Kind::kBarriers, fmt::format("{} expects {} bytes in a phase, and {} are copied",
+                                             barrier_text(b), barrier.expected, barrier.issued)};
   if (barrier.issued < barrier.expected) return;
   complete(b);
 }

@@ -136,8 +136,7 @@ void Machine::store_async(const At& at) {
   for (auto& [b, runs] : sent) {
     const int64_t bytes = kBytes * static_cast<int64_t>(runs.size());
     const AccessId a = accesses_.intern(kNoSum, false, std::move(runs), {});
-    if (accesses_.self_crossing(a))
-      fault(Kind::kSharedRace, at, "two lanes send to one place");
+    if (accesses_.self_crossing(a)) fault(Kind::kSharedRace, at, "two lanes send to one place");
     engine_write(at, a, bytes, b);
   }
 }
@@ -200,8 +199,7 @@ void Machine::thread_copy(const At& at) {
     case Ins::kCpAsync: {
       const int64_t bytes = int64_t{at.instr.global.width} * size_bytes(at.instr.dtype);
       const AccessId a = access_of(at, eval(at.w, at.op.args[0]), bytes);
-      if (accesses_.self_crossing(a))
-        fault(Kind::kSharedRace, at, "two lanes copy to one place");
+      if (accesses_.self_crossing(a)) fault(Kind::kSharedRace, at, "two lanes copy to one place");
       const int cta = cta_of(at.w);
       check(at.w, op, cta, a, true, false, at.mask, false);
       Record r;

@@ -79,9 +79,7 @@ class Explorer {
       }
     }
   }
-  bool over() const {
-    return out_.call || !out_.unknown.empty() || dead_ends_ > kMostDeadEnds;
-  }
+  bool over() const { return out_.call || out_.states > most_ || dead_ends_ > kMostDeadEnds; }
 
   void visit(State& state, int node) {
     try {
@@ -95,6 +93,7 @@ class Explorer {
     } catch (const Fault& fault) {
       wrong(fault, node);
     } catch (const Refusal& refusal) {
+      if (!out_.unknown.empty()) return;  // elsewhere there may still be a fault
       out_.unknown = refusal.why;
       if (refusal.op >= 0) out_.unknown += ", at " + machine_.place(-1, refusal.op);
     }
@@ -178,8 +177,7 @@ class Explorer {
 
 }  // namespace
 
-Exploration explore(const Flat& flat, Terms& terms, const FindCall& find_call,
-                    size_t most_states) {
+Exploration explore(const Flat& flat, Terms& terms, const FindCall& find_call, size_t most_states) {
   return Explorer(flat, terms, find_call, most_states).run();
 }
 

@@ -26,7 +26,7 @@ namespace rooftile::verify::protocol {
 struct Exploration {
   bool complete = false;  // every state was seen, and none is wrong
   size_t states = 0;
-  std::string unknown;    // why not
+  std::string unknown;  // why not
   bool faulty = false;
   Fault fault{Kind::kNoDeadlock, "", -1, -1};
   std::string place;

@@ -251,8 +251,7 @@ class Flattener {
   uint64_t touched(const Val& v) const {
     if (!v.present() || groups_.empty()) return 0;
     uint64_t out = 0;
-    if (v->kind == ValKind::kElem)
-      out |= groups_of({v->name, v->args[0], 1});
+    if (v->kind == ValKind::kElem) out |= groups_of({v->name, v->args[0], 1});
     for (const Val& arg : v->args) out |= touched(arg);
     return out;
   }
@@ -275,8 +274,7 @@ class Flattener {
 
   bool has_event(const Stmt& s) {
     if (const auto it = event_.find(&s); it != event_.end()) return it->second;
-    bool out = (s.kind == StmtKind::kInstr && is_event(s.instr.ins)) ||
-               s.kind == StmtKind::kWhile;
+    bool out = (s.kind == StmtKind::kInstr && is_event(s.instr.ins)) || s.kind == StmtKind::kWhile;
     for (const Body* body : {&s.body, &s.orelse})
       for (const Stmt& inner : *body) out = has_event(inner) || out;
     return event_[&s] = out;
@@ -386,14 +384,13 @@ class Flattener {
       case ValKind::kShared:
         for (size_t a = 0; a < out_.program.shared.size(); ++a)
           if (out_.program.shared[a].name == v->name) n.allocation = static_cast<int>(a);
-        n.value = terms_.constant(
-            kWindow + out_.program.shared[static_cast<size_t>(n.allocation)].offset);
+        n.value = terms_.constant(kWindow +
+                                  out_.program.shared[static_cast<size_t>(n.allocation)].offset);
         return n;
       case ValKind::kVar:
       case ValKind::kElem: {
-        const std::string reg = v->kind == ValKind::kVar
-                                    ? v->name
-                                    : register_name(v->name, v->args[0]->integer);
+        const std::string reg =
+            v->kind == ValKind::kVar ? v->name : register_name(v->name, v->args[0]->integer);
         n.kind = relevant(reg) ? Node::kSlot : Node::kUnknown;
         if (n.kind == Node::kSlot) n.slot = slot(reg);
         return n;
@@ -593,9 +590,7 @@ class Flattener {
     for (const Val& v : i.ins == Ins::kLdGlobal ? i.global.index : i.args) args.push_back(node(v));
     const NodeId guard = node(i.guard);
     const NodeId source =
-        i.ins == Ins::kShflIdx
-            ? node(kept_.emplace_back(register_value(i.regs[0])))
-            : kNoNode;
+        i.ins == Ins::kShflIdx ? node(kept_.emplace_back(register_value(i.regs[0]))) : kNoNode;
     Op& op = emit(OpKind::kLoad, &s);
     op.args = std::move(args);
     op.guard = guard;

@@ -35,20 +35,20 @@ struct Node {
 };
 
 enum class OpKind : uint8_t {
-  kAssign,    // slot <- node
-  kLoad,      // slot <- an element of a tensor
-  kTouch,     // registers of products are used by the warp
-  kForget,    // `slots` hold nothing known
+  kAssign,     // slot <- node
+  kLoad,       // slot <- an element of a tensor
+  kTouch,      // registers of products are used by the warp
+  kForget,     // `slots` hold nothing known
   kUndeclare,  // `slots` hold nothing
-  kIf,        // node; to `target` (after its kElse, or its kEnd) where no lane takes it
-  kElse,      // to `target`: the kEnd
-  kEnd,       // of an if
-  kLoop,      // for slot = begin .. end by step; loop `loop`
-  kLoopTest,  // leave to `target`
-  kLoopNext,  // to `target`: the test
-  kInstr,     // an event
+  kIf,         // node; to `target` (after its kElse, or its kEnd) where no lane takes it
+  kElse,       // to `target`: the kEnd
+  kEnd,        // of an if
+  kLoop,       // for slot = begin .. end by step; loop `loop`
+  kLoopTest,   // leave to `target`
+  kLoopNext,   // to `target`: the test
+  kInstr,      // an event
   kExit,
-  kRefuse,    // what the exploration does not model
+  kRefuse,  // what the exploration does not model
 };
 
 struct Op {
@@ -61,12 +61,12 @@ struct Op {
   NodeId guard = kNoNode;
   std::vector<NodeId> args;  // of an instruction; of a load: the indices
   std::vector<int> slots;
-  uint64_t touched = 0;                         // groups of product registers
-  uint64_t sums = 0, fragments = 0;             // of a wgmma
+  uint64_t touched = 0;              // groups of product registers
+  uint64_t sums = 0, fragments = 0;  // of a wgmma
   int loop = -1;
-  bool local = false;         // kLoop: no event inside but accesses to shared memory
+  bool local = false;  // kLoop: no event inside but accesses to shared memory
   const lanes::Stmt* stmt = nullptr;
-  std::string why;            // kRefuse
+  std::string why;  // kRefuse
 };
 
 struct Flat {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who knows of which access: accesses to shared memory against the history, and how knowledge moves.
+// Who knows of which access: accesses to shared memory against the history, and how knowledge
+// moves.
 //
 // What a warp's threads do between two of its synchronisations is one read and one write, of unions
 // of bytes: nothing that it learns or tells could stand between.
@@ -45,8 +46,7 @@ AccessId Machine::access_of(const At& at, ValueId address, int64_t bytes) {
                          &bound = terms_.sum(terms_.value(left_over).sum);
       if (bound.empty() || bound[0].first != mine[0].first) continue;
       const int64_t by = -mine[0].second / bound[0].second;
-      if (by > 0)
-        b.hi = std::min(b.hi, terms_.bounds(terms_.add(address, left_over, by), lane).hi);
+      if (by > 0) b.hi = std::min(b.hi, terms_.bounds(terms_.add(address, left_over, by), lane).hi);
     }
     if (b.lo < kWindow || b.hi >= kOpen) refuse(at.op, "the address of an access has no bounds");
     if (b.lo <= b.hi) hull.push_back(run(b.lo - kWindow, b.hi - kWindow + bytes));
@@ -145,13 +145,14 @@ void Machine::check(int w, int op, int cta, AccessId a, bool write, bool async, 
                   fmt::format("{} what {}", write ? "overwrites" : "reads", record_text(r)), w, op};
     }
     if (!async || !r.generic_write()) continue;
-    const bool fenced = r.fenced.has(all(w)) ||
-                        (r.fenced.has(part(w)) && (lanes & ~warp.part) == 0);
+    const bool fenced =
+        r.fenced.has(all(w)) || (r.fenced.has(part(w)) && (lanes & ~warp.part) == 0);
     if (!fenced)
-      throw Fault{Kind::kFences,
-                  fmt::format("{} through the async proxy what {}, with no fence.proxy.async between",
-                              write ? "overwrites" : "reads", record_text(r)),
-                  w, op};
+      throw Fault{
+          Kind::kFences,
+          fmt::format("{} through the async proxy what {}, with no fence.proxy.async between",
+                      write ? "overwrites" : "reads", record_text(r)),
+          w, op};
   }
 }
 
@@ -203,7 +204,8 @@ void Machine::release_control(int w, Agent to) {
       r.known.set(to);
 }
 
-// The agent for what the lanes of `mask` learn. Two masks: what both learn, their common lanes know.
+// The agent for what the lanes of `mask` learn. Two masks: what both learn, their common lanes
+// know.
 Agent Machine::part_of(int w, uint32_t mask) {
   if (mask == kAllLanes) return all(w);
   Warp& warp = s_->warps[static_cast<size_t>(w)];
@@ -230,8 +232,7 @@ void Machine::acquire(int w, uint32_t mask, Agent from, Handing handing) {
 
 void Machine::meet_lanes(int w) {
   for (Record& r : s_->records) {
-    const bool own =
-        r.by == By::kThread && r.owner == w && (r.memory() || r.of == Of::kInit);
+    const bool own = r.by == By::kThread && r.owner == w && (r.memory() || r.of == Of::kInit);
     if (own || r.known.has(part(w))) r.known.set(all(w));
     if (r.fenced.has(part(w))) r.fenced.set(all(w));
   }
@@ -283,8 +284,8 @@ std::string Machine::record_text(const Record& r) const {
   const Access& a = accesses_[r.access];
   const std::string where =
       a.widest().empty() ? "" : " (" + address_text(a.widest()[0].begin) + ")";
-  return fmt::format("{} {}{}", who(r), r.of == Of::kRead ? "may still read" : "may still be writing",
-                     where);
+  return fmt::format("{} {}{}", who(r),
+                     r.of == Of::kRead ? "may still read" : "may still be writing", where);
 }
 
 }  // namespace rooftile::verify::protocol

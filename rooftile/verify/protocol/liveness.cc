@@ -97,9 +97,7 @@ class Analysis {
     if (op.kind == OpKind::kUndeclare)
       for (const int s : op.slots) live[static_cast<size_t>(s) / 64] &= ~(uint64_t{1} << (s % 64));
     const auto use = [&](const Op& user) {
-      each_node(user, [&](NodeId n) {
-        each_slot(n, mark);
-      });
+      each_node(user, [&](NodeId n) { each_slot(n, mark); });
     };
     use(op);
     if (op.kind == OpKind::kInstr)

@@ -14,9 +14,9 @@ inline bool has_bit(const Bits& bits, size_t i) { return (bits[i / 64] >> (i % 6
 
 // Each by operation, seen from before it.
 struct Liveness {
-  std::vector<Bits> slots;      // registers that are read before they are written
-  std::vector<Bits> reaches;    // operations
-  std::vector<bool> products;   // whether there are any to come
+  std::vector<Bits> slots;     // registers that are read before they are written
+  std::vector<Bits> reaches;   // operations
+  std::vector<bool> products;  // whether there are any to come
   // Bit a: allocation a of the own CTA, or of a peer, may be used from there on.
   std::vector<uint64_t> own, peers;
 };

@@ -57,7 +57,8 @@ class Machine {
   std::vector<std::string> waits(const State& state);
   std::string place(int warp, int op) const;
   // Whether a warp was seen doing what it had not been known to do, after settle() may have
-  // forgotten what only such a warp could tell. What was explored is then worth nothing: start again.
+  // forgotten what only such a warp could tell. What was explored is then worth nothing: start
+  // again.
   bool discovered() const { return discovered_; }
   void forget_discovery() { discovered_ = false; }
   const std::map<std::pair<int, int64_t>, BarrierUse>& barrier_uses() const { return uses_; }
@@ -67,7 +68,7 @@ class Machine {
   enum class Handing : uint8_t { kAll, kReadsOnly, kOwnCta };
   enum class Truth : uint8_t { kNo, kYes, kUndecided };
 
-  // ---- control (machine.cc)
+  // ---- control (machine.cc, loops.cc)
   bool advance(int w);
   Progress step(int w, const Op& op);
   Progress branch(int w, const Op& op);
@@ -82,7 +83,7 @@ class Machine {
   ValueId eval(int w, NodeId node);
   ValueId special(int w, lanes::Special s);
 
-  // ---- decisions (decide.cc)
+  // ---- decisions (decide.cc), and what is forgotten (settle.cc)
   Truth truth(ValueId condition);
   Truth atom_truth(AtomId atom);
   Truth implied(ValueId at_least_zero);
@@ -182,7 +183,8 @@ class Machine {
   std::vector<int64_t> barrier_offsets_;
   std::map<std::pair<int, int>, Agent> agents_;
   int num_agents_ = 0;
-  std::vector<std::pair<ValueId, AtomId>> facts_;  // >= 0, in the state that runs; by which decision
+  std::vector<std::pair<ValueId, AtomId>>
+      facts_;  // >= 0, in the state that runs; by which decision
   std::map<AtomId, std::set<std::pair<int, int>>> users_;  // of a decision: warps and operations
   int running_ = 0;                                        // the warp
   std::vector<std::map<lanes::Special, ValueId>> specials_;

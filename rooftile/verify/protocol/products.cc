@@ -16,7 +16,7 @@ namespace {
 using lanes::Ins;
 
 constexpr int kGroupWarps = 4;
-constexpr int kRows = 64;           // of a product
+constexpr int kRows = 64;  // of a product
 
 // A shared-memory matrix descriptor (PTX, "Matrix Descriptor Format"), in bytes.
 struct Descriptor {
@@ -87,9 +87,10 @@ void Machine::product(const At& at) {
   flush_accesses(at.w);
   const uint64_t used = at.op.sums | at.op.fragments;
   if ((warp.touched & used) != 0)
-    fault(Kind::kProductTokens, at,
-          fmt::format("{} is used by the thread, and no wgmma.fence stands between",
-                      flat_.group_names[static_cast<size_t>(std::countr_zero(warp.touched & used))]));
+    fault(
+        Kind::kProductTokens, at,
+        fmt::format("{} is used by the thread, and no wgmma.fence stands between",
+                    flat_.group_names[static_cast<size_t>(std::countr_zero(warp.touched & used))]));
   warp.open.registers |= used;
   const bool from_registers = at.instr.regs.size() > 1;
   const auto take = [&](size_t arg, int rows, bool mn_major) {
@@ -97,8 +98,8 @@ void Machine::product(const At& at) {
     if (!terms_.uniform(eval(at.w, at.op.args[arg])))
       fault(Kind::kUniform, at, "a matrix descriptor differs between lanes");
     warp.operands.push_back(operand(descriptor, rows, mn_major));
-    warp.open.signature = (warp.open.signature ^ static_cast<uint64_t>(descriptor)) *
-                          0x9E3779B97F4A7C15ull;
+    warp.open.signature =
+        (warp.open.signature ^ static_cast<uint64_t>(descriptor)) * 0x9E3779B97F4A7C15ull;
   };
   warp.open.signature += static_cast<uint64_t>(&at.op - flat_.ops.data());
   if (!from_registers) take(1, kRows, at.instr.trans_a);
@@ -165,11 +166,11 @@ void Machine::touch(int w, const Op& op) {
   uint64_t busy = warp.open.registers;
   for (const Batch& b : warp.batches) busy |= b.registers;
   if ((busy & op.touched) != 0)
-    throw Fault{Kind::kProductTokens,
-                fmt::format("{} belongs to a product that may still run",
-                            flat_.group_names[static_cast<size_t>(
-                                std::countr_zero(busy & op.touched))]),
-                w, static_cast<int>(&op - flat_.ops.data())};
+    throw Fault{
+        Kind::kProductTokens,
+        fmt::format("{} belongs to a product that may still run",
+                    flat_.group_names[static_cast<size_t>(std::countr_zero(busy & op.touched))]),
+        w, static_cast<int>(&op - flat_.ops.data())};
   warp.touched |= op.touched;
 }
 
@@ -191,12 +192,13 @@ void Machine::finish_warp(int w) {
     const bool owed = r.of == Of::kOwed || (r.of == Of::kWrite && r.by == By::kEngine);
     if (!owed) continue;
     if (!known_in_cta(r))
-      throw Fault{Kind::kBarriers,
-                  r.of == Of::kOwed
-                      ? fmt::format("a CTA ends without having waited for an arrival of a peer at {}",
-                                    barrier_text(r.barrier))
-                      : fmt::format("a CTA ends without having waited for {}", who(r)),
-                  w, r.stmt};
+      throw Fault{
+          Kind::kBarriers,
+          r.of == Of::kOwed
+              ? fmt::format("a CTA ends without having waited for an arrival of a peer at {}",
+                            barrier_text(r.barrier))
+              : fmt::format("a CTA ends without having waited for {}", who(r)),
+          w, r.stmt};
   }
 }
 

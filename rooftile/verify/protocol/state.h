@@ -62,9 +62,7 @@ struct Record {
   uint32_t group = 0;  // kProduct: number of its batch; kBulk, kCopy: commits since
   int32_t stmt = 0;    // operation, for the story; not part of the state
   Agents known, fenced;
-  bool generic_write() const {
-    return of == Of::kWrite && (by == By::kThread || by == By::kCopy);
-  }
+  bool generic_write() const { return of == Of::kWrite && (by == By::kThread || by == By::kCopy); }
   bool memory() const { return of == Of::kRead || of == Of::kWrite; }
 };
 
@@ -72,9 +70,9 @@ struct Frame {
   enum Kind : uint8_t { kIf, kElse, kConcrete, kUndecided, kRepeat } kind = kIf;
   bool saved_may = false;
   uint32_t saved = 0;
-  int op = 0;              // its kLoop
-  LoopId loop = -1;        // kUndecided
-  int64_t index = 0;       // of the step; kRepeat: rounds to go
+  int op = 0;         // its kLoop
+  LoopId loop = -1;   // kUndecided
+  int64_t index = 0;  // of the step; kRepeat: rounds to go
   int64_t stride = 1;
   AtomId outer = kNoAtom;  // the step around
 };
@@ -96,9 +94,9 @@ struct Warp {
   int8_t answer = -1;                      // to a decision of its own
   std::vector<Frame> frames;
   std::vector<ValueId> slots;
-  AtomId step = kNoAtom;      // of the innermost undecided loop
-  std::vector<LoopId> left;   // undecided loops left since the steps around
-  uint32_t part = 0;          // lanes that know what the second agent knows
+  AtomId step = kNoAtom;     // of the innermost undecided loop
+  std::vector<LoopId> left;  // undecided loops left since the steps around
+  uint32_t part = 0;         // lanes that know what the second agent knows
   uint32_t cluster_arrived = 0, cluster_over = 0;
   int registers = 0;
   // Products: batches committed, and known to be over; those between; the open one.

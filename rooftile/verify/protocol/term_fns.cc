@@ -32,33 +32,86 @@ bool integer_fn(Fn f, Ty type, Ty from, const int64_t* args, int64_t* out) {
   const int width = lanes::size_bytes(from) * 8;
   int64_t r = 0;
   switch (f) {
-    case Fn::kAdd: r = static_cast<int64_t>(u(a) + u(b)); break;
-    case Fn::kSub: r = static_cast<int64_t>(u(a) - u(b)); break;
-    case Fn::kMul: r = static_cast<int64_t>(u(a) * u(b)); break;
-    case Fn::kFloorDiv: r = b == 0 ? 0 : floor_quotient(a, b); break;
-    case Fn::kFloorMod: r = b == 0 ? 0 : a - floor_quotient(a, b) * b; break;
-    case Fn::kMin: r = std::min(a, b); break;
-    case Fn::kMax: r = std::max(a, b); break;
-    case Fn::kNeg: r = static_cast<int64_t>(-u(a)); break;
-    case Fn::kAbs: r = a < 0 ? static_cast<int64_t>(-u(a)) : a; break;
-    case Fn::kAnd: r = a & b; break;
-    case Fn::kOr: r = a | b; break;
-    case Fn::kXor: r = a ^ b; break;
-    case Fn::kShl: r = static_cast<int64_t>(u(a) << (u(b) & u(width - 1))); break;
-    case Fn::kShr: r = a >> (u(b) & u(width - 1)); break;
-    case Fn::kMulHi: r = static_cast<int64_t>((u(a) & 0xffffffff) * (u(b) & 0xffffffff) >> 32); break;
-    case Fn::kLt: r = a < b; break;
-    case Fn::kLe: r = a <= b; break;
-    case Fn::kEq: r = a == b; break;
-    case Fn::kNe: r = a != b; break;
-    case Fn::kLogicalAnd: r = a != 0 && b != 0; break;
-    case Fn::kLogicalOr: r = a != 0 || b != 0; break;
-    case Fn::kLogicalNot: r = a == 0; break;
-    case Fn::kSelect: r = a != 0 ? b : args[2]; break;
-    case Fn::kCast: r = a; break;
-    case Fn::kBits: r = a; break;
-    case Fn::kMatrixDesc: r = static_cast<int64_t>(matrix_desc(args)); break;
-    default: return false;
+    case Fn::kAdd:
+      r = static_cast<int64_t>(u(a) + u(b));
+      break;
+    case Fn::kSub:
+      r = static_cast<int64_t>(u(a) - u(b));
+      break;
+    case Fn::kMul:
+      r = static_cast<int64_t>(u(a) * u(b));
+      break;
+    case Fn::kFloorDiv:
+      r = b == 0 ? 0 : floor_quotient(a, b);
+      break;
+    case Fn::kFloorMod:
+      r = b == 0 ? 0 : a - floor_quotient(a, b) * b;
+      break;
+    case Fn::kMin:
+      r = std::min(a, b);
+      break;
+    case Fn::kMax:
+      r = std::max(a, b);
+      break;
+    case Fn::kNeg:
+      r = static_cast<int64_t>(-u(a));
+      break;
+    case Fn::kAbs:
+      r = a < 0 ? static_cast<int64_t>(-u(a)) : a;
+      break;
+    case Fn::kAnd:
+      r = a & b;
+      break;
+    case Fn::kOr:
+      r = a | b;
+      break;
+    case Fn::kXor:
+      r = a ^ b;
+      break;
+    case Fn::kShl:
+      r = static_cast<int64_t>(u(a) << (u(b) & u(width - 1)));
+      break;
+    case Fn::kShr:
+      r = a >> (u(b) & u(width - 1));
+      break;
+    case Fn::kMulHi:
+      r = static_cast<int64_t>((u(a) & 0xffffffff) * (u(b) & 0xffffffff) >> 32);
+      break;
+    case Fn::kLt:
+      r = a < b;
+      break;
+    case Fn::kLe:
+      r = a <= b;
+      break;
+    case Fn::kEq:
+      r = a == b;
+      break;
+    case Fn::kNe:
+      r = a != b;
+      break;
+    case Fn::kLogicalAnd:
+      r = a != 0 && b != 0;
+      break;
+    case Fn::kLogicalOr:
+      r = a != 0 || b != 0;
+      break;
+    case Fn::kLogicalNot:
+      r = a == 0;
+      break;
+    case Fn::kSelect:
+      r = a != 0 ? b : args[2];
+      break;
+    case Fn::kCast:
+      r = a;
+      break;
+    case Fn::kBits:
+      r = a;
+      break;
+    case Fn::kMatrixDesc:
+      r = static_cast<int64_t>(matrix_desc(args));
+      break;
+    default:
+      return false;
   }
   *out = lanes::wrap(type, r);
   return true;
@@ -136,9 +189,8 @@ ValueId Terms::computed(Fn f, Ty type, Ty from, const std::vector<ValueId>& args
   if (f == Fn::kLogicalAnd || f == Fn::kLogicalOr) return logical(f, args[0], args[1]);
   if (f == Fn::kLogicalNot) return add(constant(1), args[0], -1);
   if (from == Ty::kF32 || type == Ty::kF32) return fn_atom(f, type, args);
-  const bool concrete = std::all_of(args.begin(), args.end(), [&](ValueId v) {
-    return value(v).sum == kNoSum;
-  });
+  const bool concrete =
+      std::all_of(args.begin(), args.end(), [&](ValueId v) { return value(v).sum == kNoSum; });
   if (concrete) return fn_concrete(f, type, from, args);
   for (const ValueId v : args)
     if (value(v).unknown != 0) return kUnknownValue;
@@ -270,6 +322,7 @@ ValueId Terms::remainder(ValueId a, int64_t d, Ty type) {
   for (auto& [atom, by] : rest) by = mod(by);
   const ValueId inner = of_sum(sum_of(rest), mod(v.lane[0]));
   const Interval b = bounds(inner);
+  if (b.lo == b.hi && b.hi < kOpen) return constant(mod(b.lo));
   if (b.lo >= 0 && b.hi < d) return inner;
   return fn_atom(Fn::kFloorMod, type, {inner, constant(d)});
 }
@@ -364,8 +417,7 @@ ValueId Terms::compared(Fn f, ValueId a, ValueId b) {
 // a || b is !(!a && !b), so that both are one kind of atom.
 ValueId Terms::logical(Fn f, ValueId a, ValueId b) {
   const auto negation = [&](ValueId v) { return add(constant(1), v, -1); };
-  if (f == Fn::kLogicalOr)
-    return negation(logical(Fn::kLogicalAnd, negation(a), negation(b)));
+  if (f == Fn::kLogicalOr) return negation(logical(Fn::kLogicalAnd, negation(a), negation(b)));
   if (is(a, 0) || is(b, 0) || a == negation(b)) return constant(0);
   if (is(a, 1) || a == b) return b;
   if (is(b, 1)) return a;

@@ -14,9 +14,7 @@ namespace {
 
 using lanes::Ty;
 
-int64_t clamp(__int128 x) {
-  return static_cast<int64_t>(std::clamp<__int128>(x, -kOpen, kOpen));
-}
+int64_t clamp(__int128 x) { return static_cast<int64_t>(std::clamp<__int128>(x, -kOpen, kOpen)); }
 // An open end stays open, whatever is added.
 int64_t plus(int64_t a, int64_t b) {
   if (a <= -kOpen || a >= kOpen) return a;
@@ -110,9 +108,9 @@ SumId Terms::sum_of(Coefficients terms) {
 ValueId Terms::of_atom(AtomId atom) { return of_sum(sum_of({{atom, 1}}), 0); }
 
 AtomId Terms::intern_atom(Atom a) {
-  std::string key = fmt::format("{} {} {} {} {} {}", static_cast<int>(a.kind),
-                                static_cast<int>(a.type), static_cast<int>(a.fn), a.name, a.loop,
-                                a.index);
+  std::string key =
+      fmt::format("{} {} {} {} {} {}", static_cast<int>(a.kind), static_cast<int>(a.type),
+                  static_cast<int>(a.fn), a.name, a.loop, a.index);
   for (const ValueId arg : a.args) key += fmt::format(",{}", arg);
   const auto [it, is_new] = atom_ids_.emplace(std::move(key), static_cast<AtomId>(atoms_.size()));
   if (!is_new) return it->second;
@@ -188,8 +186,7 @@ bool Terms::uniform(ValueId id, uint32_t mask) const {
   if ((v.unknown & mask) != 0) return false;
   const int first = std::countr_zero(mask);
   for (uint32_t left = mask; left != 0; left &= left - 1)
-    if (v.lane[static_cast<size_t>(std::countr_zero(left))] !=
-        v.lane[static_cast<size_t>(first)])
+    if (v.lane[static_cast<size_t>(std::countr_zero(left))] != v.lane[static_cast<size_t>(first)])
       return false;
   return true;
 }
@@ -199,9 +196,7 @@ bool Terms::is(ValueId id, int64_t number) const {
 }
 
 Interval Terms::atom_bounds(const Atom& a) const {
-  const auto arg = [&](size_t i) {
-    return uniform(a.args[i]) ? bounds(a.args[i]) : kAnything;
-  };
+  const auto arg = [&](size_t i) { return uniform(a.args[i]) ? bounds(a.args[i]) : kAnything; };
   switch (a.kind) {
     case AtomKind::kPositive:
     case AtomKind::kZero:
@@ -369,9 +364,9 @@ std::string Terms::atom_text(AtomId id, bool shape) const {
       if (shape) return "step";
       const Loop& l = loop(a.loop);
       const bool one = is(l.unit, 1);
-      return fmt::format("{}{}", loop(a.loop).renamed ? "later " : "",
-                         one ? fmt::format("step{}", a.index)
-                             : fmt::format("{}*({})", a.index, text(l.unit)));
+      return fmt::format(
+          "{}{}", loop(a.loop).renamed ? "later " : "",
+          one ? fmt::format("step{}", a.index) : fmt::format("{}*({})", a.index, text(l.unit)));
     }
     case AtomKind::kPositive:
       return fmt::format("[{} >= 0]", args);

@@ -62,7 +62,8 @@ struct Atom {
   LoopId loop = -1;
   int64_t index = 0;
   Interval bounds = kAnything;  // whatever has been decided
-  AtomId newest_step = kNoAtom;  // a kStep in it, of the innermost loop; kNoAtom: a constant of the launch
+  AtomId newest_step =
+      kNoAtom;  // a kStep in it, of the innermost loop; kNoAtom: a constant of the launch
 };
 
 // An undecided loop at a place in the loops around it. Its variable is base + index * unit: loops

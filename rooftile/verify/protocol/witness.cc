@@ -15,13 +15,14 @@ constexpr int64_t kMostTimes = 32, kLargest = 1 << 14;  // of a constant of the 
 
 class Search {
  public:
-  Search(const Flat& flat, const Terms& terms, const std::vector<std::pair<AtomId, bool>>& decisions,
-         const std::vector<Expr>& facts)
+  Search(const Flat& flat, const Terms& terms,
+         const std::vector<std::pair<AtomId, bool>>& decisions, const std::vector<Expr>& facts)
       : flat_(flat), terms_(terms), decisions_(decisions), facts_(facts) {
     for (const lanes::TensorUse& t : flat.program.tensors)
       for (const Expr& side : t.shape) collect_symbols(side, names_);
     for (const lanes::ScalarUse& s : flat.program.scalars)
-      if (s.type != lanes::Ty::kF32 && s.name.find(".s") == std::string::npos) names_.insert(s.name);
+      if (s.type != lanes::Ty::kF32 && s.name.find(".s") == std::string::npos)
+        names_.insert(s.name);
     names_.insert({"SMS", "cta.x"});
     for (const auto& [leaf, yes] : decisions) see(leaf);
     for (const Expr& fact : facts) {
