@@ -11,7 +11,7 @@ target_link_libraries(rooftile_sanitized_code PRIVATE rooftile_flags fmt::fmt nl
   OpenMP::OpenMP_CXX)
 target_compile_options(rooftile_sanitized_code PRIVATE -O0 -g1 -fsanitize=address,undefined
   -fno-omit-frame-pointer -fno-sanitize-recover=all)
-add_dependencies(rooftile_sanitized_code rooftile_version)
+add_dependencies(rooftile_sanitized_code rooftile_version rooftile_prover_sources)
 # The library's objects come first: of inline functions, the linker takes the copies with checks.
 add_executable(rooftile_sanitized_tests EXCLUDE_FROM_ALL $<TARGET_OBJECTS:rooftile_sanitized_code>
   $<TARGET_OBJECTS:rooftile_test_code>)

@@ -20,6 +20,7 @@ namespace rooftile {
   X(kQuiet,       "ROOFTILE_QUIET",       "1: no progress lines on standard error")                  \
   X(kNvrtc,       "ROOFTILE_NVRTC",       "the NVRTC library, a file (default: searched)")           \
   X(kCubinDir,    "ROOFTILE_CUBIN_DIR",   "folder of GPU kernels compiled elsewhere")                \
+  X(kRequireProved, "ROOFTILE_REQUIRE_PROVED", "1: calls take proved kernels alone (docs/proofs.md)")     \
   X(kCudaDriver,  "ROOFTILE_CUDA_DRIVER", "the CUDA driver library (default: libcuda.so.1)")         \
   X(kXdgCache,    "XDG_CACHE_HOME",       "replaces ~/.cache")                                       \
   X(kHome,        "HOME",                 "home folder, for the default cache")                      \

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   rooftile::cli::add_ops(app, action);
   rooftile::cli::add_explain(app, action);
   rooftile::cli::add_doctor(app, action);
+  rooftile::cli::add_prove(app, action);
   rooftile::cli::add_precompile(app, action);
   rooftile::cli::add_version(app, action);
 

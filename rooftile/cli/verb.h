@@ -26,6 +26,7 @@ void add_doctor(CLI::App& app, Action& action);
 void add_precompile(CLI::App& app, Action& action);
 void add_version(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);  // report_verb.cc
+void add_prove(CLI::App& app, Action& action);
 
 inline constexpr const char* kJsonHelp = "one JSON object a line to FILE, or - for standard output";
 

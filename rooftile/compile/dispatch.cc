@@ -12,6 +12,8 @@
 #include <mutex>
 #include <vector>
 
+#include "rooftile/base/env.h"
+#include "rooftile/compile/proof_gate.h"
 #include "rooftile/compile/reference_route.h"
 #include "rooftile/compile/target.h"
 #include "rooftile/ops/op_def.h"
@@ -89,13 +91,13 @@ Status check_shapes(const OpDef& op, const Config& config, const OpArgs& args,
 class CallKey {
  public:
   // False if it does not fit: such a call is looked up the long way.
-  bool fill(const OpDef& op, const OpArgs& args, Route route) {
+  bool fill(const OpDef& op, const OpArgs& args, Route route, bool proved) {
     size_ = 0;
     size_t needed = 2 + args.flags.size();
     for (const TensorView& view : args.tensors) needed += 1 + static_cast<size_t>(view.rank);
     if (needed > words_.size()) return false;
     push(static_cast<int64_t>(reinterpret_cast<intptr_t>(&op)));
-    push(static_cast<int64_t>(route));
+    push(static_cast<int64_t>(route) | int64_t{proved} << 8);
     for (int64_t flag : args.flags) push(flag);
     for (const TensorView& view : args.tensors) {
       push(view.rank | static_cast<int64_t>(view.dtype) << 8 | int64_t{is_absent(view)} << 16 |
@@ -178,10 +180,29 @@ std::string behind(const OpDef& op, const KernelDef& kernel, const Config& confi
          (other.schedule ? other.schedule(config, dims, target).str() : std::string());
 }
 
-Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOptions& options) {
+bool proofs_demanded() {
+  static const bool demanded = env_flag(EnvVar::kRequireProved);  // no call looks it up again
+  return demanded;
+}
+
+// Who demands proofs gets tile kernels: nobody proves the others.
+Result<CallOptions> with_demands(const OpDef& op, CallOptions options) {
+  options.proved = options.proved || proofs_demanded();
+  if (!options.proved) return options;
+  if (options.route == Route::kRaw)
+    return usage(op, ErrorCode::kUnsupported, "hand-written kernels are not proved", "",
+                 "route raw", "route tile, or no demand for proofs");
+  options.route = Route::kTile;
+  return options;
+}
+
+Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOptions& given) {
   static std::mutex mutex;
   static std::map<std::string, KernelPtr> compiled;
 
+  const Result<CallOptions> demands = with_demands(op, given);
+  if (!demands.ok()) return demands.diag();
+  const CallOptions& options = *demands;
   Result<Config> config = config_of(op, args);
   if (!config.ok()) return config.diag();
   Result<const KernelDef*> kernel = choose_kernel(op, args, *config, options);
@@ -196,12 +217,20 @@ Result<KernelPtr> compile_for(const OpDef& op, const OpArgs& args, const CallOpt
                           target.key() + behind(op, **kernel, *config, dims, target, options.route);
   const bool permanent = is_permanent(op);
   if (permanent) {
-    std::lock_guard lock(mutex);
-    if (auto it = compiled.find(key); it != compiled.end()) return it->second;
+    KernelPtr known;
+    {
+      std::lock_guard lock(mutex);
+      if (auto it = compiled.find(key); it != compiled.end()) known = it->second;
+    }
+    if (known != nullptr) {  // perhaps by who did not ask for a proof
+      if (options.proved) RT_RETURN_IF_ERROR(require_proved(known->source));
+      return known;
+    }
   }
   Result<KernelSource> source =
       generate(op, **kernel, *config, dims, target, &schedule, options.route);
   if (!source.ok()) return source.diag();
+  if (options.proved) RT_RETURN_IF_ERROR(require_proved(*source));
   Result<KernelPtr> result = compile(std::move(*source));
   if (result.ok() && permanent) {
     std::lock_guard lock(mutex);
@@ -275,7 +304,7 @@ Result<KernelPtr> kernel_for(const OpDef& op, const OpArgs& args, const CallOpti
   RT_RETURN_IF_ERROR(check_counts(op, args));
   CallKey key;
   const bool remember = options.schedule == nullptr && options.kernel.empty() && is_permanent(op) &&
-                        key.fill(op, args, options.route);
+                        key.fill(op, args, options.route, options.proved || proofs_demanded());
   if (!remember) return compile_for(op, args, options);
   MemoSlot& slot = memo_slot(key);
   if (slot.kernel && slot.key == key) return slot.kernel;

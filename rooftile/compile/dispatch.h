@@ -25,6 +25,9 @@ struct CallOptions {
   Route route = Route::kAuto;          // kTile: the compiler's kernels alone
   std::string kernel;                  // by name; empty: the first choice of the route
   const Schedule* schedule = nullptr;  // null: the kernel's own choice for the shapes
+  // Proved kernels alone (proof_gate.h): tile kernels with every obligation proved, nothing waived.
+  // RT-V005 where there is none. ROOFTILE_REQUIRE_PROVED asks for it of every call.
+  bool proved = false;
 };
 
 // Arguments in the order of the OpDef: one view a tensor (an absent optional one is TensorView()),

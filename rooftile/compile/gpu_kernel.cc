@@ -265,13 +265,14 @@ Result<KernelSource> generate_gpu(const ir::Program& program, const std::string&
   KernelSource source;
   source.name = name;
   source.schedule = schedule;
+  source.target = target;
   source.target_key = target.key();
   std::vector<const Schedule*> schedules = {&schedule};
   for (const Schedule& other : schedule.otherwise) schedules.push_back(&other);
   for (size_t s = 0; s < schedules.size(); ++s) {
     Result<ir::Program> specialised = specialise(program, *schedules[s]);
     if (!specialised.ok()) return specialised.diag();
-    if (s == 0) source.program = *specialised;
+    if (s == 0) source.program = source.tiles = *specialised;
     const std::string stem = name + (s == 0 ? "" : "_" + schedules[s]->name);
     Result<codegen::GpuKernelLanes> lanes = codegen::lower_gpu(*specialised, stem, *schedules[s]);
     if (!lanes.ok()) return lanes.diag();

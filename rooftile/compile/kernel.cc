@@ -138,6 +138,8 @@ Result<KernelSource> generate(const ir::Program& program, const std::string& nam
   for (const codegen::PackedArg& arg : kernel->packed)
     source.prepacked.push_back({arg.tensor, arg.logical, arg.packed, arg.n_major});
   source.program = std::move(kernel->program);
+  source.tiles = std::move(specialised);
+  source.target = target;
   source.target_key = target.key();
   return source;
 }

@@ -50,6 +50,10 @@ struct KernelSource {
   std::string launcher_text;       // stage "host"
   std::vector<std::string> flags;  // compiler flags, canonical order
   std::string target_key;          // TargetInfo::key() of the machine it is for
+  // What proofs are about: the program with its tile parameters replaced by numbers and operands as
+  // callers know them (not packed), and the machine.
+  ir::Program tiles;
+  TargetInfo target;
   std::vector<PrepackedOperand> prepacked;
   // GPU only: the lanes of each variant, what each needs, and their texts (kernel_text is all of
   // them, for reading)

@@ -165,6 +165,75 @@ std::optional<Body> descriptor_edit(const Body& body, size_t i) {
   return done ? std::optional(out) : std::nullopt;
 }
 
+bool touches_tensor(const Stmt& s) {
+  return is_instr(s, {Ins::kLdGlobal, Ins::kStGlobal, Ins::kRedGlobal, Ins::kCpAsync});
+}
+
+// `from_end`: 0 the innermost dimension, 1 the one outside it.
+Edit index_edit(size_t from_end, const std::function<Val(const Val&, int width)>& change) {
+  return [=](const Body& body, size_t i) -> std::optional<Body> {
+    if (!touches_tensor(body[i])) return std::nullopt;
+    Body out = body;
+    lanes::GlobalRef& ref = out[i].instr.global;
+    if (from_end >= ref.index.size()) return std::nullopt;
+    Val& index = ref.index[ref.index.size() - 1 - from_end];
+    const Val changed = change(index, ref.width);
+    if (!changed.present()) return std::nullopt;
+    index = changed;
+    return out;
+  };
+}
+
+Edit stores_only(const Edit& edit) {
+  return [edit](const Body& body, size_t i) {
+    return is_instr(body[i], {Ins::kStGlobal}) ? edit(body, i) : std::nullopt;
+  };
+}
+
+Val one_more(const Val& index, int width) { return index + lanes::int_val(index.type(), width); }
+Val narrow(const Val& index, int) {
+  if (index.type() != Ty::kI64 || index->kind == ValKind::kInt) return {};
+  return lanes::cast(Ty::kI64, lanes::cast(Ty::kI32, index));
+}
+// Neighbours become one.
+Val folded(const Val& index, int width) {
+  if (index->kind == ValKind::kInt) return {};
+  const Val two = lanes::int_val(index.type(), int64_t{2} * width);
+  return lanes::floor_div(index, two) * two;
+}
+
+std::optional<Body> swapped_operands(const Body& body, size_t i) {
+  if (!is_instr(body[i], {Ins::kWgmma})) return std::nullopt;
+  Body out = body;
+  Instr& product = out[i].instr;
+  if (product.args.size() == 3)
+    std::swap(product.args[1], product.args[2]);
+  else if (size_bytes(product.dtype) == 2)
+    product.trans_b = !product.trans_b;
+  else
+    return std::nullopt;
+  return out;
+}
+
+std::optional<Body> folded_layout(const Body& body, size_t i) {
+  if (!is_instr(body[i], {Ins::kStShared, Ins::kStMatrix})) return std::nullopt;
+  Body out = body;
+  Val& address = out[i].instr.args[0];
+  address = lanes::fn(Fn::kAnd, {address, lanes::int_val(Ty::kU32, 0xffffffff ^ 16)});
+  return out;
+}
+
+// The statements of a branch that has no other side, done by all.
+std::optional<Body> dropped_branch(const Body& body, size_t i) {
+  if (body[i].kind != StmtKind::kIf || !body[i].orelse.empty()) return std::nullopt;
+  if (!contains(body[i], {Ins::kStGlobal, Ins::kStShared, Ins::kBarArrive, Ins::kBarArriveRemote,
+                          Ins::kBarExpect, Ins::kTmaStore}))
+    return std::nullopt;
+  Body out = body;
+  out[i].value = lanes::pred(true);
+  return out;
+}
+
 // ---- edits of the whole program
 
 // Bytes of one slot of an allocation that copies fill, 0 if none do or there is only one.
@@ -255,6 +324,14 @@ std::vector<Kind> kinds() {
   };
   for (const Ins ins : {Ins::kWgmmaWait, Ins::kBulkWaitRead, Ins::kBulkWait, Ins::kCpWait})
     out.push_back({Mutation::kLeaveOneMore, leave_more(ins)});
+  for (const size_t dimension : {0, 1}) {
+    out.push_back({Mutation::kShiftedIndex, index_edit(dimension, one_more)});
+    out.push_back({Mutation::kNarrowIndex, index_edit(dimension, narrow)});
+  }
+  out.push_back({Mutation::kDoubleWrite, stores_only(index_edit(0, folded))});
+  out.push_back({Mutation::kSwappedOperands, swapped_operands});
+  out.push_back({Mutation::kFoldedLayout, folded_layout});
+  out.push_back({Mutation::kDropBranch, dropped_branch});
   return out;
 }
 
@@ -295,7 +372,13 @@ std::string_view mutation_name(Mutation mutation) {
                                          "loop one step longer",
                                          "loop one step shorter",
                                          "wrong swizzle",
-                                         "too many registers"};
+                                         "too many registers",
+                                         "index one off",
+                                         "index in 32 bits",
+                                         "operands swapped",
+                                         "layout folded",
+                                         "element written twice",
+                                         "branch dropped"};
   return kNames[static_cast<size_t>(mutation)];
 }
 

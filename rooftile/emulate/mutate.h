@@ -36,6 +36,12 @@ enum class Mutation {
   kShortLoop,        // one step less
   kWrongSwizzle,     // of a matrix descriptor, or a tensor map
   kGreedyRegisters,  // setmaxnreg asks for more than there is
+  kShiftedIndex,     // an access to a tensor is one off, in one dimension
+  kNarrowIndex,      // a 64-bit index is computed in 32 bits
+  kSwappedOperands,  // of a product: left for right, or rows for columns
+  kFoldedLayout,     // two pieces of shared memory fall into one
+  kDoubleWrite,      // two threads store one element
+  kDropBranch,       // what only some should do, all do
 };
 std::string_view mutation_name(Mutation mutation);
 

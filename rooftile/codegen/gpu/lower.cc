@@ -14,9 +14,13 @@ Result<GpuKernelLanes> lower_gpu(const ir::Program& program, const std::string& 
       schedule.gpu.roles.empty() ? lower_strips(*fixed, name, schedule, out.scheduled)
                                  : lower_fragments(*fixed, name, schedule, out.scheduled);
   if (!variants.ok()) return variants.diag();
-  for (GpuVariant& variant : *variants)
+  const auto tiles = std::make_shared<const ir::Program>(std::move(*fixed));
+  for (GpuVariant& variant : *variants) {
+    variant.program = tiles;
+    variant.placed.resize(variant.phases.size());
     for (const auto& [dim, value] : schedule.gpu.dims)
       variant.needs.conditions.push_back(Expr::sym(dim) == Expr(value));
+  }
   out.variants = std::move(*variants);
   return out;
 }

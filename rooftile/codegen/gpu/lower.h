@@ -10,10 +10,12 @@
 // A schedule with roles asks for fragments.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "rooftile/base/diag.h"
+#include "rooftile/codegen/gpu/placed.h"
 #include "rooftile/codegen/host/launcher.h"
 #include "rooftile/compile/schedule.h"
 #include "rooftile/ir/ir.h"
@@ -30,10 +32,21 @@ struct GpuNeeds {
   std::vector<AttrRange> ranges;  // of float attributes; NaN is in none
 };
 
+// L1 of a phase, for whoever proves or shows it: the program that was placed (transposed where the
+// schedule swaps products) and where everything went.
+struct PlacedPhase {
+  ir::Program program;
+  Placed placed;
+};
+
 // The kernels of one variant, launched in order on one stream (one a phase of the program).
 struct GpuVariant {
   GpuNeeds needs;
   std::vector<lanes::Program> phases;
+  // What became these lanes: the tile program, its tile parameters and fixed dims replaced by
+  // numbers; and L1, one a phase, null for a phase by strips, which place nothing.
+  std::shared_ptr<const ir::Program> program = nullptr;
+  std::vector<std::shared_ptr<const PlacedPhase>> placed = {};
 };
 
 struct GpuKernelLanes {

@@ -64,6 +64,7 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       if (!lanes.ok()) return lanes.diag();
       scheduled += strips.listing();
       variant.phases.push_back(std::move(*lanes));
+      variant.placed.push_back(nullptr);
       continue;
     }
     Result<ir::Program> turned = swaps_products(program, schedule.gpu, id)
@@ -82,6 +83,8 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
     for (const lanes::TensorMapUse& map : lanes->maps)
       if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
     variant.phases.push_back(std::move(*lanes));
+    variant.placed.push_back(
+        std::make_shared<const PlacedPhase>(PlacedPhase{std::move(*turned), std::move(*placed)}));
   }
   variant.needs.align_bytes = 16;
   return std::vector<GpuVariant>{std::move(variant)};

@@ -21,7 +21,7 @@ using namespace arith;  // NOLINT: this file is the face of that namespace
 namespace {
 
 constexpr int kSolverRounds = 12;     // of asking again with lemmas that the last model breaks
-constexpr int kShrinkQuestions = 60;  // for smaller models
+constexpr int kShrinkQuestions = 40;  // for smaller models
 constexpr int kDivisorAttempts = 8;   // to prove one divisor positive, under different facts
 constexpr Budget kDivisorBudget{200'000, 24, 40, 12};
 constexpr Wide kSmall = 4;  // values that need no shrinking
@@ -416,7 +416,7 @@ bool Arithmetic::Impl::meets(const Model& model, const Expr* goal, Answer& answe
 // Smaller values, symbol by symbol from the largest, each bounded by the least power of two that
 // leaves a point.
 void Arithmetic::Impl::shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer) {
-  constexpr Budget kBudget{200'000, 40, 40, 8};
+  constexpr Budget kBudget{100'000, 40, 40, 8, 1};
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, v] : answer.model)
     if (name.find('[') == std::string::npos) order.emplace_back(v < 0 ? v : -v, name);
@@ -484,10 +484,22 @@ void Arithmetic::assume(const IndexFacts& facts) { impl_->assume(facts); }
 Answer Arithmetic::prove(const Expr& goal) { return impl_->prove(goal); }
 Answer Arithmetic::consistent() { return impl_->consistent(); }
 
+namespace {
+
+void add_lines(const Expr& fact, std::set<std::string>& out) {
+  if (fact.kind() != ExprKind::kAnd) {
+    out.insert("fact " + fact.str());
+    return;
+  }
+  for (const Expr& part : fact.args()) add_lines(part, out);
+}
+
+}  // namespace
+
 std::string question_text(const std::vector<Expr>& facts, const std::vector<IndexFacts>& index,
                           const Expr& goal) {
   std::set<std::string> lines;
-  for (const Expr& fact : facts) lines.insert("fact " + fact.str());
+  for (const Expr& fact : facts) add_lines(fact, lines);
   for (const IndexFacts& f : index) {
     std::string line = "index " + f.tensor + " rank " + std::to_string(f.rank);
     if (f.has_range) line += " from " + f.lo.str() + " below " + f.hi.str();

@@ -125,7 +125,9 @@ TEST(Arithmetic, KernelQuestions) {
       {{"0 <= x", "x <= 10"}, "select(x < 5, x, x - 5) < 5", kRefuted},
       {{"x != 3", "x >= 3"}, "x > 3"},
       {{"x < 3 || x > 7", "x >= 2"}, "x == 2 || x >= 8"},
-      // ring slots
+      // ring slots, credits, parity
+      {{"c0 <= p", "c1 <= p", "p < min(c0, c1) + 4"}, "p + 1 <= c0 + 4 && p + 1 <= c1 + 4"},
+      {{"0 <= n"}, "(n + 4) / 4 % 2 != n / 4 % 2 && (n + 8) / 4 % 2 == n / 4 % 2"},
       {{"0 <= c", "c < p", "p < c + 4"}, "p % 4 != c % 4"},
       {{"0 <= c", "c < p", "p <= c + 4"}, "p % 4 != c % 4", kRefuted},
       // 32 bits
@@ -135,6 +137,39 @@ TEST(Arithmetic, KernelQuestions) {
        kRefuted},
   };
   for (const Question& q : questions) check(q, {.solver = false});
+}
+
+// Numbers of tiles turned into coordinates, in bands of 16 rows, and back: what makes stores that
+// start from them hit every tile once.
+TEST(Arithmetic, TileNumbersDecode) {
+  const std::string along = "((N + 63) / 64)", across = "((M + 63) / 64)";
+  const std::string band = "(tile / (" + along + " * 16))";
+  const std::string in_band = "(tile - " + band + " * 16 * " + along + ")";
+  const std::string width = "min(16, " + across + " - " + band + " * 16)";
+  const std::string i = "(" + band + " * 16 + " + in_band + " % " + width + ")";
+  const std::string j = "(" + in_band + " / " + width + ")";
+  Arithmetic a({.solver = false});
+  for (const std::string& fact : {std::string("1 <= M"), std::string("1 <= N"),
+                                  std::string("0 <= tile"), "tile < " + across + " * " + along})
+    a.assume(parse(fact));
+  for (const std::string& goal : {"1 <= " + width, "0 <= " + i, i + " < " + across, "0 <= " + j,
+                                  j + " < " + along, i + " * 64 < M", j + " * 64 < N",
+                                  "tile == " + band + " * 16 * " + along + " + " + j + " * " +
+                                      width + " + (" + i + " - " + band + " * 16)"})
+    EXPECT_EQ(verdict_name(a.prove(parse(goal)).verdict), "proved") << goal;
+  EXPECT_EQ(a.prove(parse(j + " < " + along + " - 1")).verdict, kRefuted);
+}
+
+// Heads in groups, Hq = Hkv * (Hq / max(Hkv, 1)), where the contract admits no heads at all.
+TEST(Arithmetic, GroupsOfHeads) {
+  const char* divides = "select(Hkv == 0, Hq == 0, Hq % max(Hkv, 1) == 0)";
+  check({{"Hq >= 0", "Hkv >= 0", divides, "0 <= h", "h < Hkv", "0 <= g", "g < Hq / max(Hkv, 1)"},
+         "h * (Hq / max(Hkv, 1)) + g < Hq"},
+        {.solver = false});
+  check({{"Hq >= 0", "Hkv >= 0", divides}, "Hkv * (Hq / max(Hkv, 1)) >= Hq"}, {.solver = false});
+  check({{"Hq >= 0", "Hkv >= 0", divides, "0 <= t", "t < Hkv * (Hq / max(Hkv, 1)) * T", "T >= 1"},
+         "t / T / (Hq / max(Hkv, 1)) < Hkv"},
+        {.solver = false});
 }
 
 TEST(Arithmetic, FactsNest) {
@@ -157,6 +192,32 @@ TEST(Arithmetic, ContradictingFactsAreSeen) {
   EXPECT_GE(answer.model["x"], 3);
   a.assume(parse("x * x <= 8"));
   EXPECT_EQ(a.consistent().verdict, Verdict::kRefuted);
+}
+
+TEST(Arithmetic, AnswersRepeat) {
+  const auto ask = [] {
+    Arithmetic a;
+    for (const char* fact :
+         {"1 <= M", "1 <= BM", "0 <= b", "b < (M + BM - 1) / BM", "0 <= i", "i < BM"})
+      a.assume(parse(fact));
+    return a.prove(parse("b * BM + i < M"));
+  };
+  const Answer first = ask(), second = ask();
+  EXPECT_EQ(first.verdict, kRefuted);
+  EXPECT_EQ(first.model, second.model);
+  for (const auto& [name, value] : first.model)
+    EXPECT_LE(value, 4) << name;  // small, to be replayed
+}
+
+TEST(Arithmetic, TextDoesNotDependOnOrder) {
+  const Expr a = parse("0 <= x"), b = parse("x < N"), goal = parse("x < N + 1");
+  const IndexFacts t{.tensor = "t", .has_range = true, .lo = 0, .hi = Expr::sym("N")};
+  const IndexFacts u{.tensor = "u", .lo = 0, .hi = 0, .distinct = true};
+  const std::string text = question_text({a, b}, {t, u}, goal);
+  EXPECT_EQ(text, question_text({b, a, b}, {u, t}, goal));
+  EXPECT_EQ(text, question_text({a && b}, {t, u}, goal));
+  EXPECT_NE(text, question_text({a}, {t, u}, goal));
+  EXPECT_NE(text, question_text({a, b}, {t}, goal));
 }
 
 TEST(Arithmetic, IndexTensors) {

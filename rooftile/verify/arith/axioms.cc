@@ -277,14 +277,16 @@ std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& k
 Formula nested_quotients(const AtomTable& atoms, AtomId p, AtomId q) {
   const Atom &x = atoms[p], &y = atoms[q];
   if (x.kind != Atom::Kind::kQuotient || y.kind != Atom::Kind::kQuotient) return truth(true);
-  if (!x.args[1].is_const() || !y.args[1].is_const() || !(x.args[0] == y.args[0]))
-    return truth(true);
+  if (!x.args[1].is_const() || !y.args[1].is_const()) return truth(true);
   const Wide c = x.args[1].constant, d = y.args[1].constant;
   if (c <= 0 || d <= 0) return truth(true);
   if (c > d) return nested_quotients(atoms, q, p);
-  if (d % c != 0) return truth(true);
-  const Term rest = Term::atom(p) - Term::atom(q) * (d / c);
-  return all_of({at_least_zero(rest), at_least_zero(Term(d / c - 1) - rest)});
+  const Term gap = y.args[0] - x.args[0];
+  if (d % c != 0 || !gap.is_const()) return truth(true);
+  // (t + gap) / c is x + j, or one more if gap is no multiple of c; y is that divided by m.
+  const Wide m = d / c, j = floor_div(gap.constant, c), more = gap.constant % c != 0 ? 1 : 0;
+  const Term rest = Term::atom(p) + j - Term::atom(q) * m;
+  return all_of({at_least_zero(rest + more), at_least_zero(Term(m - 1) - rest)});
 }
 
 std::vector<Formula> product_lemmas(AtomTable& atoms, const std::vector<Literal>& literals,

@@ -34,7 +34,7 @@ struct Known {
 
 std::vector<Formula> defining_axioms(AtomTable& atoms, AtomId id, const Known& known);
 
-// Of t / c and t / (c k), which are atoms: the second is the first divided by k. Else: true.
+// Of atoms x = t / c and y = (t + gap) / (c m): y is about x / m. Else: true.
 Formula nested_quotients(const AtomTable& atoms, AtomId p, AtomId q);
 
 // A point to contradict: that of a simplex, or one from elsewhere beside the simplex's bounds.

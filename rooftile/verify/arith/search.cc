@@ -162,6 +162,7 @@ class Search {
   Step take(Branch& b, int depth, const std::vector<Formula>& lemmas, bool fresh);
   std::optional<AtomId> wrong_product(const Branch& b) const;
   std::optional<std::vector<Formula>> product_split(const Branch& b, bool few) const;
+  std::optional<size_t> case_of_factor(const Branch& b) const;
   Step take_pairs(Branch& b, int depth);
   Step take_cuts(Branch& b);
   std::optional<std::vector<Formula>> split(const Branch& b);
@@ -196,6 +197,11 @@ Outcome::Status Search::explore(Branch b, int depth) {
       continue;
     if (take_cuts(b) == Step::kProgress) continue;
     if (auto cases = product_split(b, true)) return explore_all(b, *cases, depth);
+    if (const auto i = case_of_factor(b)) {
+      const std::vector<Formula> cases = b.clauses[*i]->args;
+      b.clauses.erase(b.clauses.begin() + static_cast<std::ptrdiff_t>(*i));
+      return explore_all(b, cases, depth);
+    }
     if (take_lemmas(b, depth, 0, kMiddle) == Step::kProgress) continue;
     if (take_pairs(b, depth) == Step::kProgress) continue;
     if (take_lemmas(b, depth, kMostFresh, kMiddle) == Step::kProgress) continue;
@@ -368,6 +374,27 @@ std::optional<std::vector<Formula>> Search::split(const Branch& b) {
   return std::nullopt;
 }
 
+bool has_atom(const Formula& f, AtomId id) {
+  if (f->kind == FormulaNode::Kind::kLiteral) return f->literal.term.coefficient(id) != 0;
+  return std::any_of(f->args.begin(), f->args.end(),
+                     [&](const Formula& g) { return has_atom(g, id); });
+}
+
+// A disjunction that says which term a factor of a wrong product is: the point may meet it, and the
+// product still not know.
+std::optional<size_t> Search::case_of_factor(const Branch& b) const {
+  for (AtomId id : b.lp.atoms()) {
+    if (!atoms_.is_product(id) || !is_wrong(atoms_, id, b.lp)) continue;
+    for (AtomId f : atoms_.factors(id)) {
+      const Atom::Kind kind = atoms_[f].kind;
+      if (kind != Atom::Kind::kMin0 && kind != Atom::Kind::kSelect) continue;
+      for (size_t i = 0; i < b.clauses.size(); ++i)
+        if (has_atom(b.clauses[i], f)) return i;
+    }
+  }
+  return std::nullopt;
+}
+
 // Cases for a product that the point gets wrong.
 std::optional<std::vector<Formula>> Search::product_split(const Branch& b, bool few) const {
   for (AtomId id : b.lp.atoms()) {
@@ -407,6 +434,7 @@ Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const
                    Budget budget) {
   Outcome last;
   for (const Strategy& strategy : kStrategies) {
+    if (budget.strategies-- == 0) break;
     try {
       Outcome outcome = Search(atoms, known, strategy, budget).run(formulas);
       if (outcome.status != Outcome::Status::kUnknown) return outcome;

@@ -16,10 +16,11 @@
 namespace rooftile::verify::arith {
 
 struct Budget {
-  int64_t work = 600'000;  // of sums and products
+  int64_t work = 1'200'000;  // of sums and products
   int branches = 100;
   int lemmas = 120;
   int fresh = 24;  // lemmas that bring in products
+  int strategies = 3;
 };
 
 struct Outcome {

@@ -3,7 +3,7 @@
 // includes it), or none (no_solver.cc), for programs carried to machines without it: all is unknown
 // then.
 //
-// Linear integer arithmetic (QF_LIA) with alternatives; products, quotients and elements of index
+// Linear integer arithmetic with alternatives; products, quotients and elements of index
 // tensors arrive as plain integers, with their axioms among the formulas. A fresh context a
 // question, a fixed seed and a resource limit: the answer depends on the question alone. Measured
 // (Z3 4.8.12): its own timeout is ignored in some blow-ups and the resource limit is not; a

@@ -249,16 +249,17 @@ class ContractProver {
     Answer answer = decided(true);
     std::string reason;
     for (const Expr& condition : last.conditions) {
-      const Answer one = arithmetic.prove(condition);
-      if (one.verdict == Verdict::kProved) {
-        answer.prover = std::max(answer.prover, one.prover);
-      } else if (is_declared_limit(condition)) {
+      if (is_declared_limit(condition)) {
         limits.push_back("size limit of GPU kernels: " + condition.str());
-      } else {
+        continue;
+      }
+      const Answer one = arithmetic.prove(condition);
+      if (one.verdict != Verdict::kProved) {
         answer = one;
         reason = "no variant takes a call with !(" + condition.str() + ")";
         break;
       }
+      answer.prover = std::max(answer.prover, one.prover);
     }
     if (reason.empty() && !last.ranges.empty()) {
       answer = decided(false);

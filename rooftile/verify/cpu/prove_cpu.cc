@@ -189,6 +189,11 @@ class CpuProver {
     if (part.buffer >= 0) values_fit(f, part);
     if (part.form == ScratchPart::kAhead) blocks_fit(f, part);
     room_behind(f, part);
+    const bool of_product = part.whole_tiles || part.form == ScratchPart::kPackedRows ||
+                            part.form == ScratchPart::kPanels || part.form == ScratchPart::kAhead;
+    if (of_product)  // tried at every size of tile, with fenced memory:
+                     // codegen/cpu/mma_reach_test.cc
+      f.assumptions = {"products touch 32-row tiles, 32-column panels and 16-word rows, no more"};
     finish(std::move(f));
   }
 
@@ -421,9 +426,8 @@ std::vector<Finding> prove_cpu(const ir::Program& program, const Schedule& sched
     f.reason = (plan.ok() ? kernel.diag() : plan.diag()).message;
     return {f};
   }
-  return CpuProver(program, schedule, target, std::move(*plan),
-                   scratch != nullptr ? *scratch : std::move(kernel->scratch))
-      .run();
+  const std::vector<ScratchPart>& parts = scratch != nullptr ? *scratch : kernel->scratch;
+  return CpuProver(program, schedule, target, std::move(*plan), parts).run();
 }
 
 }  // namespace rooftile::verify

@@ -206,11 +206,12 @@ class Cover {
     for (const Walk& w : group.access.positions) all.push_back(w.end);
     all.push_back(group.condition);
     for (const Lookup& lookup : group.access.scope.lookups)
-      for (const auto& [from, to] : lookup.renamed) {
+      for (const auto& entry : lookup.renamed) {
+        const std::string& to = entry.second.name();
         const bool runs = std::any_of(group.runners.begin(), group.runners.end(),
-                                      [&](const Runner& r) { return r.var == to.name(); });
+                                      [&](const Runner& r) { return r.var == to; });
         for (const Expr& e : all)
-          if (!runs && mentions(e, to.name())) return to.name();
+          if (!runs && mentions(e, to)) return to;
       }
     return "";
   }

@@ -45,12 +45,13 @@ std::string without_dtypes(Config config) {
 
 class ShippedProgram : public testing::TestWithParam<Subject> {};
 
-// Every config and every set of tile sizes that the case lists reach, each once.
+// Every config and every set of tile sizes that small and real cases reach, each once.
 TEST_P(ShippedProgram, IsProved) {
   const auto& [op, kernel] = GetParam();
   const TargetInfo cpu, gpu = sm90_target();
   std::set<std::string> seen;
   for (const Case& test_case : op->case_list) {
+    if (!test_case.tagged("smoke") && !test_case.tagged("llm")) continue;
     auto call = check::resolve_case(*op, test_case);
     ASSERT_TRUE(call.ok()) << call.diag().str();
     for (const TargetInfo& target : {cpu, gpu}) {
@@ -78,6 +79,29 @@ std::string test_name(const testing::TestParamInfo<Subject>& param) {
   return name;
 }
 INSTANTIATE_TEST_SUITE_P(Tile, ShippedProgram, testing::ValuesIn(subjects()), test_name);
+
+// Most programs are right for every tile size, before a schedule has chosen any.
+TEST(ProveTile, ProvesForAllTileSizes) {
+  const std::pair<const char*, const char*> table[] = {
+      {"gemm", "M=3 N=5 K=7 bias=1 c=1"},
+      {"gemm_batched", "B=2 M=3 N=5 K=7 layout=nn"},
+      {"gemm_fp8", "M=3 N=5 K=7"},
+      {"gated_mlp", "M=3 I=5 K=7"},
+      {"cross_entropy", "T=3 V=7"},
+      {"attention_prefill", "Tq=7 Tk=3 Hq=2 Hkv=1 D=64 causal=1 lse=1"},
+      {"attention_decode", "B=7 P=7 S=40 Hq=4 Hkv=2 D=16 lse=1"}};
+  for (const auto& [name, sizes] : table) {
+    const OpDef& op = *find_op(name);
+    auto call = check::resolve_case(op, *check::parse_case(sizes));
+    ASSERT_TRUE(call.ok()) << call.diag().str();
+    const auto kernels = op.candidates(call->config, call->dims, TargetInfo(), Route::kTile);
+    auto program = op.build(*kernels.back(), call->config);
+    ASSERT_TRUE(program.ok()) << program.diag().str();
+    ASSERT_FALSE(program->tile_params.empty());
+    for (const Finding& f : prove_tile(*program))
+      EXPECT_EQ(f.verdict, Verdict::kProved) << name << "\n" << text(f);
+  }
+}
 
 // ---- programs with one fault
 
