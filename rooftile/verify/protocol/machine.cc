@@ -319,6 +319,9 @@ Machine::Progress Machine::branch(int w, const Op& op) {
     open = 0;
   }
   const uint32_t then = yes | open, rest = (warp.mask & ~yes) | open;
+  if (op.uniform && then != 0 && rest != 0 && open == 0)
+    fault(Kind::kUniform, {w, op, op.stmt->instr, warp.mask, false},
+          "a condition that is stated to be uniform differs between lanes");
   Frame frame;
   frame.saved = warp.mask;
   frame.saved_may = warp.may;

@@ -8,6 +8,7 @@
 
 #include "rooftile/lanes/program_text.h"
 #include "rooftile/verify/protocol/explore.h"
+#include "rooftile/verify/protocol/uniform.h"
 #include "rooftile/verify/protocol/witness.h"
 
 namespace rooftile::verify {
@@ -16,7 +17,8 @@ namespace {
 using protocol::Exploration;
 
 constexpr Kind kKinds[] = {Kind::kNoDeadlock,  Kind::kBarriers, Kind::kSharedRace,
-                           Kind::kInitialised, Kind::kFences,   Kind::kProductTokens};
+                           Kind::kInitialised, Kind::kFences,   Kind::kProductTokens,
+                           Kind::kUniform};
 
 std::vector<std::string> story_of(const Exploration& e, const protocol::Terms& terms) {
   std::vector<std::string> out;
@@ -37,6 +39,18 @@ void refute(Finding& f, const Exploration& e, const protocol::Flat& flat,
   f.verdict = e.call ? Verdict::kRefuted : Verdict::kUnknown;
   f.example.story = story_of(e, terms);
   if (e.call) f.example.call = *e.call;
+}
+
+// Beyond the events, which the exploration has seen executed by all lanes.
+void whole_warps(Finding& f, const protocol::Flat& flat) {
+  f.prover = Prover::kDataflow;
+  const lanes::Stmt* stmt = protocol::apart(flat.program);
+  if (stmt == nullptr) return;
+  f.verdict = Verdict::kUnknown;
+  f.prover = Prover::kNone;
+  f.loc = stmt->loc;
+  f.subject = lanes::print_head(*stmt);
+  f.reason = "it wants a whole warp, and lanes may part above it";
 }
 
 void derive(const Exploration& e, const lanes::Program& kernel, ProtocolFacts& out) {
@@ -78,6 +92,7 @@ ProtocolProof explore_protocol(const lanes::Program& kernel, const std::vector<E
     } else {
       f.reason = e.faulty ? "the exploration ended at a fault: " + e.fault.reason : e.unknown;
     }
+    if (kind == Kind::kUniform && f.verdict == Verdict::kProved) whole_warps(f, *flat);
     out.findings.push_back(std::move(f));
   }
   if (e.faulty && e.fault.kind != kKinds[0]) {
