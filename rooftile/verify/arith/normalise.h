@@ -26,8 +26,6 @@ class Normaliser {
   // translated before must be translated again.
   bool learn(const Expr& fact);
   void forget_definitions();
-  // No value mentions a defined symbol.
-  const std::map<AtomId, Term>& definitions() const { return value_of_; }
 
  private:
   Term make_term(const Expr& e);
@@ -38,7 +36,7 @@ class Normaliser {
   bool learn_equal(const Term& zero);
 
   AtomTable& atoms_;
-  std::map<AtomId, Term> value_of_;
+  std::map<AtomId, Term> value_of_;  // of defined symbols; no value mentions one
   std::unordered_map<const ExprNode*, Term> terms_;
   std::unordered_map<const ExprNode*, Formula> formulas_;
   std::vector<Expr> kept_;  // so that no node's address is used again
