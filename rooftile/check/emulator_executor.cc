@@ -2,6 +2,7 @@
 // A GPU kernel's lanes in the emulator, on the host's own arguments: what the generated launcher
 // does (choose the variant, make workspaces, run the phases in order), without a GPU.
 #include <algorithm>
+#include <cstring>
 
 #include "rooftile/check/executor.h"
 #include "rooftile/emulate/emulate.h"
@@ -110,17 +111,23 @@ class EmulatedKernel {
  private:
   Status add_workspaces(const Env& ints, std::vector<HostTensor>& workspaces,
                         emulate::Launch& launch) const {
+    Env sizes = ints;
+    sizes["SMS"] = launch.sms;
     for (const ir::TensorParam& tensor : source_.program.tensors) {
       if (tensor.role != ir::Role::kWorkspace) continue;
       std::vector<int64_t> shape;
-      for (const Expr& extent : tensor.shape) shape.push_back(evaluate(extent, ints).value_or(-1));
+      for (const Expr& extent : tensor.shape) shape.push_back(evaluate(extent, sizes).value_or(-1));
       if (std::count(shape.begin(), shape.end(), -1) > 0)
         return Diag{.code = ErrorCode::kInternal,
                     .subject = source_.name,
                     .message = "the size of a workspace has no value",
                     .argument = tensor.name};
       workspaces.emplace_back(tensor.dtype, std::move(shape));
-      launch.tensors.emplace(tensor.name, tensor_arg(workspaces.back().view(), false));
+      const bool zeroed = std::count(source_.zeroed.begin(), source_.zeroed.end(), tensor.name) > 0;
+      if (zeroed)
+        std::memset(workspaces.back().data(), 0,
+                    static_cast<size_t>(workspaces.back().size_bytes()));
+      launch.tensors.emplace(tensor.name, tensor_arg(workspaces.back().view(), zeroed));
     }
     return {};
   }

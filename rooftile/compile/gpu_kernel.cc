@@ -254,6 +254,38 @@ Result<cuda::GpuPhase> phase_image(const KernelSource& source, const ArgLayout& 
   return image;
 }
 
+// Workspaces that the lowering asks for become the program's, behind its own. Variants that ask for
+// one of the same name ask for the same.
+Status add_workspaces(KernelSource& source) {
+  const ir::Program own = source.program;
+  for (const codegen::GpuVariant& variant : source.variants)
+    for (const lanes::Program& phase : variant.phases)
+      for (const lanes::TensorUse& use : phase.tensors) {
+        if (!use.workspace || own.tensor(use.name) != nullptr) continue;
+        if (const ir::TensorParam* there = source.program.tensor(use.name)) {
+          const bool same = there->dtype == use.dtype &&
+                            std::equal(use.shape.begin(), use.shape.end(), there->shape.begin(),
+                                       there->shape.end(),
+                                       [](const Expr& a, const Expr& b) { return a.same_as(b); });
+          if (same) continue;
+          Diag diag;
+          diag.code = ErrorCode::kPlacement;
+          diag.subject = source.name;
+          diag.argument = use.name;
+          diag.message = "two schedules of a kernel want different workspaces of one name";
+          return diag;
+        }
+        ir::TensorParam param;
+        param.name = use.name;
+        param.dtype = use.dtype;
+        param.shape = use.shape;
+        param.role = ir::Role::kWorkspace;
+        source.program.tensors.push_back(std::move(param));
+        if (use.zeroed) source.zeroed.push_back(use.name);
+      }
+  return {};
+}
+
 // Plain code, for any x86-64 machine.
 constexpr const char* kLauncherTarget = "launcher";
 
@@ -299,6 +331,7 @@ Result<KernelSource> generate_gpu(const ir::Program& program, const std::string&
     for (codegen::GpuVariant& variant : lanes->variants)
       source.variants.push_back(std::move(variant));
   }
+  RT_RETURN_IF_ERROR(add_workspaces(source));
   for (size_t v = 0; v < source.variants.size(); ++v)
     for (size_t p = 0; p < source.variants[v].phases.size(); ++p) {
       lanes::Program& phase = source.variants[v].phases[p];

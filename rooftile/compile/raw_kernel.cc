@@ -163,6 +163,7 @@ Result<KernelSource> generate_raw(const OpDef& op, const KernelDef& kernel, cons
   KernelSource source;
   if (otherwise != nullptr) {
     source.program = otherwise->program;
+    source.zeroed = otherwise->zeroed;
   } else {
     Result<ir::Program> contract = op.interface(config);
     if (!contract.ok()) return contract.diag();

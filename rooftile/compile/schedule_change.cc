@@ -64,12 +64,25 @@ bool set_multicast(Schedule& s, const std::string& text) {
   return true;
 }
 
+// As printed: "kk:2" over a cluster, "kk:grid:2" over the grid, "kk:stream:1" evenly over it.
 bool set_split(Schedule& s, const std::string& text) {
   s.gpu.split.clear();
   if (text == "none") return true;
-  const auto loop = named_number(text, ':');
-  if (loop) s.gpu.split = {{.loop = loop->first, .ways = loop->second}};
-  return loop.has_value();
+  const size_t at = text.find(':');
+  if (at == std::string::npos) return false;
+  gpu::LoopSplit split{.loop = text.substr(0, at)};
+  std::string count = text.substr(at + 1);
+  const bool stream = count.starts_with("stream:"), grid = count.starts_with("grid:");
+  if (stream || grid) {
+    split.across = gpu::Across::kGrid;
+    count.erase(0, count.find(':') + 1);
+  }
+  const std::optional<int> value = number(count);
+  if (!value || (grid && *value == 0)) return false;
+  split.ways = stream ? 0 : *value;
+  if (stream) split.stream_waves = *value;
+  s.gpu.split = {split};
+  return true;
 }
 
 bool set_turns(Schedule& s, const std::string& text) {

@@ -41,6 +41,12 @@ std::string text_of(const Product& product) {
   return out + "+in_flight" + std::to_string(product.in_flight);
 }
 
+std::string text_of(const LoopSplit& split) {
+  if (split.across == Across::kCluster) return split.loop + ":" + std::to_string(split.ways);
+  if (split.ways == 0) return split.loop + ":stream:" + std::to_string(split.stream_waves);
+  return split.loop + ":grid:" + std::to_string(split.ways);
+}
+
 }  // namespace
 
 std::string Plan::str() const {
@@ -51,8 +57,7 @@ std::string Plan::str() const {
   if (share == Share::kTurns) add("share(turns)");
   for (const ClusterAxis& axis : cluster)
     add("cluster(" + axis.axis + ":" + std::to_string(axis.size) + ")");
-  for (const LoopSplit& part : split)
-    add("split(" + part.loop + ":" + std::to_string(part.ways) + ")");
+  for (const LoopSplit& part : split) add("split(" + text_of(part) + ")");
   if (grid == Grid::kPersistent) add("persistent");
   if (ctas_per_sm != 1) add("ctas_per_sm(" + std::to_string(ctas_per_sm) + ")");
   if (!order.axes.empty()) add("order(" + joined(order.axes) + ")");

@@ -44,12 +44,22 @@ struct ClusterAxis {
   bool operator==(const ClusterAxis&) const = default;
 };
 
-// A serial loop of sums, shared among the CTAs of a cluster: each walks its run of the steps, the
-// partial sums travel through distributed shared memory and are added in the order of the parts, so
-// that results do not depend on timing. What follows the loop runs once an element.
+// Who shares the steps of a split loop, and how their partial sums meet.
+enum class Across : uint8_t {
+  kCluster,  // the CTAs of a cluster; through distributed shared memory
+  kGrid,     // any CTAs; through a workspace, with a ticket for each tile that has several parts
+};
+
+// A serial loop of sums, shared among CTAs: each walks its run of the steps, the partial sums are
+// added in the order of the parts, so that results do not depend on timing. What follows the loop
+// runs once an element.
 struct LoopSplit {
   std::string loop;
+  Across across = Across::kCluster;
+  // Parts of a tile. kGrid: 0 is stream-K, the steps of all tiles of the last waves cut into equal
+  // runs, one a CTA of a persistent grid, wherever tiles begin and end.
   int ways = 2;
+  int stream_waves = 1;  // stream-K: so many of the last waves, unless all of them are full
   bool operator==(const LoopSplit&) const = default;
 };
 

@@ -117,7 +117,10 @@ bool Machine::exec_global(const At& at) {
       for (const CellId id : at.code.regs) need(at, id, "what is stored");
       each_lane(at.mask, [&](int lane) { store_global(at, lane); });
       break;
+    case Ins::kWaitGlobal:
+      return wait_global(at);
     case Ins::kRedGlobal:
+    case Ins::kRedGlobalRelease:
     case Ins::kAtomGlobal: {
       need(at, at.code.regs[0], "an operand");
       // Lanes come in no promised order.
@@ -171,8 +174,11 @@ void Machine::atomic_global(const At& at, int lane) {
   const int64_t element = element_of(at, lane, 1);
   Tensor& t = memory_.tensor(at.code.tensor);
   check_dependency(at, t, true, lane);
-  memory_.atomic(t, element, at.cluster().id,
-                 at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
+  const Stamp stamp = at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt);
+  if (at.instr.ins == Ins::kRedGlobalRelease)
+    memory_.release(t, element, at.cluster().id, Viewer::lane(at.warp.clock, lane, false), stamp);
+  else
+    memory_.atomic(t, element, at.cluster().id, stamp);
   uint8_t* to = t.data + element * t.elem_bytes;
   uint64_t old = 0;
   std::memcpy(&old, to, static_cast<size_t>(t.elem_bytes));
@@ -181,6 +187,26 @@ void Machine::atomic_global(const At& at, int lane) {
                                 is_wide(at.code.reg_types[0]) ? operand.ul[lane] : operand.u[lane]);
   std::memcpy(to, &now, static_cast<size_t>(t.elem_bytes));
   if (!at.code.results.empty()) set_result(at, 0, lane, old);
+}
+
+// Blocks until the element of every lane holds what it waits for.
+bool Machine::wait_global(const At& at) {
+  const Cell& value = arg(at, 0);
+  bool over = true;
+  each_lane(at.mask, [&](int lane) {
+    const Tensor& t = memory_.tensor(at.code.tensor);
+    const int64_t element = element_of(at, lane, 1);
+    check_dependency(at, t, false, lane);
+    int32_t now;
+    std::memcpy(&now, t.data + element * t.elem_bytes, sizeof now);
+    over = over && now == value.i[lane];
+  });
+  if (!over) return false;
+  each_lane(at.mask, [&](int lane) {
+    memory_.acquire(memory_.tensor(at.code.tensor), element_of(at, lane, 1), at.cluster().id,
+                    at.warp.clock.stamp(at.warp.clock.writes(), lane, at.stmt));
+  });
+  return true;
 }
 
 // ---- shared memory

@@ -58,6 +58,7 @@ Status resolve_tensor(const lanes::Program& program, const TensorUse& use, Launc
 Status check_extents(const lanes::Program& program, const Launch& launch) {
   Env env;
   for (const auto& [name, value] : launch.ints) env[name] = value;
+  env["SMS"] = launch.sms;
   for (const TensorUse& use : program.tensors) {
     const TensorArg& arg = launch.tensors.find(use.name)->second;
     for (size_t d = 0; d < use.shape.size(); ++d) {
@@ -122,6 +123,7 @@ Result<Launch> resolve(const lanes::Program& program, const Launch& launch) {
 Result<GlobalMemory> GlobalMemory::create(const lanes::Program& program, const Launch& launch) {
   GlobalMemory out;
   out.has_tickets_ = uses(program.body, lanes::Ins::kAtomGlobal);
+  const bool releases = uses(program.body, lanes::Ins::kRedGlobalRelease);
   out.tensors_.reserve(program.tensors.size());
   for (const TensorUse& use : program.tensors) {
     const TensorArg& arg = launch.tensors.find(use.name)->second;
@@ -140,6 +142,7 @@ Result<GlobalMemory> GlobalMemory::create(const lanes::Program& program, const L
     if (use.written) {
       t.wrote.assign(static_cast<size_t>(t.span), 0);
       t.cluster.assign(static_cast<size_t>(t.span), -1);
+      if (releases && use.workspace) t.release.assign(static_cast<size_t>(t.span), 0);
     }
     out.tensors_.push_back(std::move(t));
   }
@@ -177,6 +180,21 @@ int64_t Tensor::offset(const int64_t* index, int64_t width, int lane) const {
   return at;
 }
 
+// Whether the last write of an element comes before what `who` does: told within the cluster, or
+// released by another one and acquired since by somebody that `who` knows of.
+bool GlobalMemory::ordered(const Tensor& t, size_t element, int cluster, const Viewer& who) const {
+  if (t.cluster[element] == cluster) return who.covers(Stamp::from_bits(t.wrote[element]));
+  if (has_tickets_) return true;
+  const uint32_t number = t.release.empty() ? 0 : t.release[element];
+  const auto mine = acquired_.find(cluster);
+  if (number == 0 || mine == acquired_.end()) return false;
+  const Release& release = all_releases_[number];
+  return std::any_of(mine->second.begin(), mine->second.end(), [&](const Acquired& a) {
+    return a.tensor == release.tensor && a.offset == release.offset && a.latest >= number &&
+           who.covers(a.stamp);
+  });
+}
+
 void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int cluster,
                         const Viewer& who, int lane) {
   if (t.wrote.empty()) {
@@ -195,9 +213,7 @@ void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int clus
           .found = fmt::format("element {} of its storage", at),
           .lane = lane};
     }
-    const bool ordered =
-        t.cluster[i] == cluster ? who.covers(Stamp::from_bits(t.wrote[i])) : has_tickets_;
-    if (!ordered)
+    if (!ordered(t, i, cluster, who))
       throw Fault{
           .code = ErrorCode::kEmuRace,
           .message = fmt::format("read of `{}` is not ordered after a write of another thread",
@@ -205,7 +221,7 @@ void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int clus
           .found = fmt::format("element {} of its storage, written by {}", at,
                                t.cluster[i] == cluster ? "another thread of this cluster"
                                                        : fmt::format("cluster {}", t.cluster[i])),
-          .expected = "a barrier between the two, or a ticket between CTAs",
+          .expected = "a barrier between the two, or between CTAs a release and an acquire",
           .lane = lane};
   }
 }
@@ -219,10 +235,7 @@ void GlobalMemory::write(Tensor& t, int64_t offset, int64_t count, int cluster, 
                 .lane = stamp.lane()};
   for (int64_t at = offset; at < offset + count; ++at) {
     const size_t i = static_cast<size_t>(at);
-    const bool ordered =
-        t.cluster[i] < 0 ||
-        (t.cluster[i] == cluster ? who.covers(Stamp::from_bits(t.wrote[i])) : has_tickets_);
-    if (!ordered)
+    if (t.cluster[i] >= 0 && !ordered(t, i, cluster, who))
       throw Fault{
           .code = ErrorCode::kEmuRace,
           .message = fmt::format("two threads write one element of `{}`", t.use->name),
@@ -233,7 +246,9 @@ void GlobalMemory::write(Tensor& t, int64_t offset, int64_t count, int cluster, 
           .lane = stamp.lane()};
     t.wrote[i] = stamp.bits();
     t.cluster[i] = cluster;
+    if (!t.release.empty()) t.release[i] = 0;
   }
+  if (!t.release.empty()) written_[cluster].push_back({&t, offset, count, stamp});
 }
 
 void GlobalMemory::atomic(Tensor& t, int64_t offset, int cluster, Stamp stamp) {
@@ -244,6 +259,37 @@ void GlobalMemory::atomic(Tensor& t, int64_t offset, int cluster, Stamp stamp) {
                 .lane = stamp.lane()};
   t.wrote[static_cast<size_t>(offset)] = stamp.bits();
   t.cluster[static_cast<size_t>(offset)] = cluster;
+  if (!t.release.empty()) t.release[static_cast<size_t>(offset)] = 0;
+}
+
+void GlobalMemory::release(Tensor& t, int64_t offset, int cluster, const Viewer& who, Stamp stamp) {
+  atomic(t, offset, cluster, stamp);
+  const auto number = static_cast<uint32_t>(all_releases_.size());
+  all_releases_.push_back({&t, offset});
+  std::erase_if(written_[cluster], [&](const Written& w) {
+    if (!who.covers(w.stamp)) return false;
+    for (int64_t at = w.offset; at < w.offset + w.count; ++at)
+      if (const auto i = static_cast<size_t>(at);
+          w.tensor->wrote[i] == w.stamp.bits() && w.tensor->cluster[i] == cluster)
+        w.tensor->release[i] = number;
+    return true;
+  });
+  if (!t.release.empty()) t.release[static_cast<size_t>(offset)] = number;
+}
+
+void GlobalMemory::acquire(const Tensor& t, int64_t offset, int cluster, Stamp stamp) {
+  acquired_[cluster].push_back(
+      {&t, offset, static_cast<uint32_t>(all_releases_.size() - 1), stamp});
+}
+
+std::optional<std::string> GlobalMemory::not_zero() const {
+  for (const Tensor& t : tensors_) {
+    if (!t.use->zeroed) continue;
+    for (int64_t byte = 0; byte < t.span * t.elem_bytes; ++byte)
+      if (t.data[byte] != 0)
+        return fmt::format("element {} of the storage of `{}`", byte / t.elem_bytes, t.use->name);
+  }
+  return std::nullopt;
 }
 
 BoxRow GlobalMemory::box_row(const TensorMap& map, const std::vector<int64_t>& coords,

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "rooftile/emulate/clock.h"
@@ -28,6 +30,9 @@ struct Tensor {
   // cluster.
   std::vector<uint64_t> wrote;
   std::vector<int32_t> cluster;
+  // Of tensors through which clusters may talk: by element, the release that its last write was a
+  // part of; 0: of none yet.
+  std::vector<uint32_t> release;
   // Whether there is anything to check when it is read.
   bool has_history() const { return !wrote.empty() || !initialised || use->workspace; }
   // The element offset, or a fault if `index` is out of bounds. `width` along the last dimension.
@@ -61,13 +66,41 @@ class GlobalMemory {
   void write(Tensor& t, int64_t offset, int64_t count, int cluster, const Viewer& who, Stamp stamp);
   // By an atomic operation: races with plain accesses only.
   void atomic(Tensor& t, int64_t offset, int cluster, Stamp stamp);
+  // An atomic operation that releases: what `who` knows to be written by its cluster may be read by
+  // whoever acquires the element.
+  void release(Tensor& t, int64_t offset, int cluster, const Viewer& who, Stamp stamp);
+  // A thread of `cluster`, by `stamp`, acquires what has been released on the element.
+  void acquire(const Tensor& t, int64_t offset, int cluster, Stamp stamp);
+  // The first element of a tensor that should be zero when the kernel ends and is not.
+  std::optional<std::string> not_zero() const;
 
   // Row `row` of the box at `coords` (innermost first).
   BoxRow box_row(const TensorMap& map, const std::vector<int64_t>& coords, int64_t row) const;
 
  private:
+  // A run of elements that a cluster wrote and has not released.
+  struct Written {
+    Tensor* tensor;
+    int64_t offset, count;
+    Stamp stamp;
+  };
+  struct Acquired {
+    const Tensor* tensor;
+    int64_t offset;
+    uint32_t latest;  // release
+    Stamp stamp;
+  };
+  struct Release {
+    const Tensor* tensor;
+    int64_t offset;
+  };
+  bool ordered(const Tensor& t, size_t element, int cluster, const Viewer& who) const;
+
   std::vector<Tensor> tensors_;
   std::vector<TensorMap> maps_;
+  std::vector<Release> all_releases_ = {{}};       // by number, from 1
+  std::map<int, std::vector<Written>> written_;    // by cluster
+  std::map<int, std::vector<Acquired>> acquired_;  // by cluster
   bool has_tickets_ = false;  // atomics that return a value order what the emulator does not model
 };
 

@@ -242,6 +242,7 @@ class Machine {
   void load_global(const At& at, int lane);
   void store_global(const At& at, int lane);
   void atomic_global(const At& at, int lane);
+  bool wait_global(const At& at);
   int64_t element_of(const At& at, int lane, int64_t width) const;
   void global_read(const At& at, const Tensor& t, int64_t element, int64_t count, int lane);
   void global_write(const At& at, Tensor& t, int64_t element, int64_t count, int lane, Stamp stamp);

@@ -76,6 +76,19 @@ Edit flip_arg(Ins ins, size_t arg) {
   });
 }
 
+// A plain store to what somebody waits for: its rewinding, missing.
+std::optional<Body> drop_rewind(const Body& body, size_t i) {
+  if (!is_instr(body[i], {Ins::kStGlobal})) return std::nullopt;
+  const std::string& tensor = body[i].instr.global.tensor;
+  if (std::none_of(body.begin(), body.end(), [&](const Stmt& s) {
+        return is_instr(s, {Ins::kWaitGlobal}) && s.instr.global.tensor == tensor;
+      }))
+    return std::nullopt;
+  Body out = body;
+  out.erase(out.begin() + static_cast<std::ptrdiff_t>(i));
+  return out;
+}
+
 // Arrivals that stand after a wait, moved before it.
 std::optional<Body> early_release(const Body& body, size_t i) {
   if (!contains(body[i], {Ins::kBarArrive, Ins::kBarArriveRemote, Ins::kBarArriveRemoteRelease,
@@ -291,14 +304,23 @@ std::vector<Kind> kinds() {
       {Mutation::kDropProxyFence, drop({Ins::kProxyFence})},
       {Mutation::kDropProductFence, drop({Ins::kWgmmaFence})},
       {Mutation::kDropInitFence, drop({Ins::kBarInitFence})},
-      {Mutation::kDropWait, drop({Ins::kBarWait, Ins::kBarWaitCluster, Ins::kWgmmaWait,
-                                  Ins::kBulkWaitRead, Ins::kBulkWait, Ins::kCpWait})},
+      {Mutation::kDropWait,
+       drop({Ins::kBarWait, Ins::kBarWaitCluster, Ins::kWgmmaWait, Ins::kBulkWaitRead,
+             Ins::kBulkWait, Ins::kCpWait, Ins::kWaitGlobal})},
       {Mutation::kDropMeeting,
        drop({Ins::kSyncThreads, Ins::kNamedSync, Ins::kSyncWarp, Ins::kClusterWait})},
       {Mutation::kDropCommit,
        drop({Ins::kWgmmaCommit, Ins::kBulkCommit, Ins::kCpCommit, Ins::kCpArrive})},
       {Mutation::kOneArrivalMore, add_to_arg(Ins::kBarInit, 1, 1)},
+      {Mutation::kOneArrivalMore, add_to_arg(Ins::kWaitGlobal, 0, 1)},
       {Mutation::kOneArrivalLess, add_to_arg(Ins::kBarInit, 1, -1)},
+      {Mutation::kOneArrivalLess, add_to_arg(Ins::kWaitGlobal, 0, -1)},
+      {Mutation::kDropRelease, change_instr(Ins::kRedGlobalRelease,
+                                            [](Instr& i) {
+                                              i.ins = Ins::kRedGlobal;
+                                              return true;
+                                            })},
+      {Mutation::kDropRewind, drop_rewind},
       {Mutation::kMoreBytes, bytes(16)},
       {Mutation::kFewerBytes, bytes(-16)},
       {Mutation::kWrongParity, flip_arg(Ins::kBarWait, 1)},
@@ -373,6 +395,8 @@ std::string_view mutation_name(Mutation mutation) {
                                          "loop one step shorter",
                                          "wrong swizzle",
                                          "too many registers",
+                                         "release dropped",
+                                         "rewinding dropped",
                                          "index one off",
                                          "index in 32 bits",
                                          "operands swapped",

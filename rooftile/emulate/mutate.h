@@ -36,6 +36,8 @@ enum class Mutation {
   kShortLoop,        // one step less
   kWrongSwizzle,     // of a matrix descriptor, or a tensor map
   kGreedyRegisters,  // setmaxnreg asks for more than there is
+  kDropRelease,      // a ticket tells of nothing
+  kDropRewind,       // a ticket is not zero again
   kShiftedIndex,     // an access to a tensor is one off, in one dimension
   kNarrowIndex,      // a 64-bit index is computed in 32 bits
   kSwappedOperands,  // of a product: left for right, or rows for columns

@@ -42,7 +42,13 @@ Status run(const lanes::Program& program, const Launch& launch, Stats* stats) {
   Result<GlobalMemory> memory = GlobalMemory::create(code->program, *resolved);
   if (!memory.ok()) return memory.diag();
   Stats own;
-  return Machine(*code, *memory, *resolved, stats != nullptr ? *stats : own).run();
+  RT_RETURN_IF_ERROR(Machine(*code, *memory, *resolved, stats != nullptr ? *stats : own).run());
+  if (const auto where = memory->not_zero())
+    return Diag{.code = ErrorCode::kEmuExit,
+                .subject = program.name,
+                .message = "a workspace that stays zero holds something when the kernel ends",
+                .found = *where};
+  return {};
 }
 
 }  // namespace rooftile::emulate

@@ -256,6 +256,7 @@ struct TensorUse {
   std::vector<Expr> shape;
   bool written = false, read = false;
   bool workspace = false;  // allocated by the launcher
+  bool zeroed = false;     // workspace: zeros when the kernel starts, and when it ends
   // No other argument overlaps it, by contract: while only read, it may go through the read-only
   // cache, which does not see the writes of others.
   bool unaliased = false;

@@ -102,9 +102,9 @@ void declarations_text(const Program& program, std::string& out) {
   for (const TensorUse& t : program.tensors) {
     std::vector<std::string> shape;
     for (const Expr& extent : t.shape) shape.push_back(extent.str());
-    out += fmt::format("  tensor {} {}[{}]{}{}{} align {}\n", t.name, name(t.dtype), join(shape),
+    out += fmt::format("  tensor {} {}[{}]{}{}{}{} align {}\n", t.name, name(t.dtype), join(shape),
                        t.read ? " read" : "", t.written ? " written" : "",
-                       t.workspace ? " workspace" : "", t.align_bytes);
+                       t.workspace ? " workspace" : "", t.zeroed ? " zeroed" : "", t.align_bytes);
   }
   for (const TensorMapUse& m : program.maps) {
     std::vector<std::string> box;

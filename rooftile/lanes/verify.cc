@@ -468,7 +468,11 @@ class Verifier {
       return ok ? Status() : fail(name + " has no such n", std::to_string(i.n), expected);
     };
     switch (i.ins) {
+      case Ins::kWaitGlobal:
+        if (i.dtype == DType::kI32 && i.global.width == 1) return {};
+        return fail(name, std::string(rooftile::name(i.dtype)), "one i32");
       case Ins::kRedGlobal:
+      case Ins::kRedGlobalRelease:
       case Ins::kAtomGlobal:
       case Ins::kAtomShared: {
         const std::string error = atomic_error(i.op, i.dtype, i.ins == Ins::kAtomShared);

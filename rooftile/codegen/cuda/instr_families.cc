@@ -170,17 +170,19 @@ std::string integer_type(Fn op, Ty type) {
 }
 
 Helper atomic(const Instr& i) {
-  const bool shared = i.ins == Ins::kAtomShared, returns = i.ins != Ins::kRedGlobal;
+  const bool shared = i.ins == Ins::kAtomShared, release = i.ins == Ins::kRedGlobalRelease;
+  const bool returns = i.ins != Ins::kRedGlobal && !release;
   const Ty type = lanes::element_type(i.dtype);
   const std::string reg(type_text(type));
   const std::string op = fmt::format("{}{}", lanes::fn_info(i.op).name,
                                      type == Ty::kF32 ? ".f32" : integer_type(i.op, type));
   const std::string space = shared ? "shared" : "global";
-  const std::string name =
-      fmt::format("{}_{}_{}", returns ? "atom" : "red", space, lanes::fn_info(i.op).name);
+  const std::string name = fmt::format("{}{}_{}_{}", returns ? "atom" : "red",
+                                       release ? "_release" : "", space, lanes::fn_info(i.op).name);
   const std::string where = shared ? "u32 p" : "const void* p";
   if (!returns)
-    return make(name, where + ", reg " + reg + " v", fmt::format("red.{}.{} [$p], $v;", space, op));
+    return make(name, where + ", reg " + reg + " v",
+                fmt::format("red.{}{}.{} [$p], $v;", release ? "release.gpu." : "", space, op));
   return make(name, fmt::format("result {} r, {}, reg {} v", reg, where, reg),
               fmt::format("atom.{}.{} $r, [$p], $v;", space, op));
 }
@@ -333,6 +335,7 @@ Helper unguarded(const Instr& i, const InstrContext& context) {
     case Ins::kStMatrix:
       return matrix_move(i);
     case Ins::kRedGlobal:
+    case Ins::kRedGlobalRelease:
     case Ins::kAtomGlobal:
     case Ins::kAtomShared:
       return atomic(i);

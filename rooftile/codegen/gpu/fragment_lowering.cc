@@ -52,9 +52,11 @@ FragmentLowering::FragmentLowering(const ir::Program& program, const Placed& pla
   out_.name = std::move(name);
   // Names of the kernel's own; loops and axes of the program get others.
   for (const char* own :
-       {"warp",  "lane",  "rank",  "first",       "elected",    "group",     "row", "column",
-        "block", "eight", "quad",  "half",        "step",       "deep",      "reg", "chunk",
-        "piece", "word",  "zeros", "part_column", "sums_phase", "turn_phase"})
+       {"warp",         "lane",        "rank",       "first",      "elected",    "group",
+        "row",          "column",      "block",      "eight",      "quad",       "half",
+        "step",         "deep",        "reg",        "chunk",      "piece",      "word",
+        "zeros",        "part_column", "sums_phase", "turn_phase", "workers",    "worker",
+        "slot_of_sums", "owner",       "others",     "part",       "part_first", "part_last"})
     index_.unique(own);
   for (const auto& [id, value] : placed_.values)
     if (!value.reg.empty()) index_.unique(value.reg);
@@ -78,7 +80,7 @@ void FragmentLowering::refuse(const Node& node, std::string message, std::string
 int FragmentLowering::cluster_size() const {
   int size = 1;
   for (const gpu::ClusterAxis& axis : placed_.plan.cluster) size *= axis.size;
-  return size * placed_.split.ways;
+  return placed_.split.over_cluster() ? size * placed_.split.ways : size;
 }
 
 bool FragmentLowering::shared_by_cluster(const PlacedRing& ring) const {
@@ -161,10 +163,11 @@ void FragmentLowering::declare_interface() {
   out_.cluster = cluster_size();
   out_.min_ctas_per_sm = placed_.plan.ctas_per_sm;
   out_.dependent_launch = placed_.plan.dependent_launch;
-  const Expr clusters = tile_count();
+  const Expr clusters = work_count();
   const Expr resident = Expr::sym("SMS") * placed_.plan.ctas_per_sm / cluster_size();
   out_.grid_x = (placed_.plan.grid == gpu::Grid::kPersistent ? min(clusters, resident) : clusters) *
                 cluster_size();
+  declare_fix_up();
 }
 
 void FragmentLowering::declare_rings() {
@@ -283,7 +286,7 @@ void FragmentLowering::computing_role(Body& out) {
   for (const PlacedRing& ring : placed_.rings)
     for (const char* name : {"_next", "_phase", "_at", "_free"})
       out.push_back(lanes::decl(Ty::kI32, ring.name + name, 0));
-  if (placed_.split.ways > 1) out.push_back(lanes::decl(Ty::kI32, "sums_phase", 0));
+  if (placed_.split.over_cluster()) out.push_back(lanes::decl(Ty::kI32, "sums_phase", 0));
   if (placed_.split.owners > 1)
     out.push_back(lanes::decl(Ty::kI32, "part_column", reg_i32("rank") * placed_.split.columns));
   declare_turn_phase(out);
@@ -325,7 +328,9 @@ void FragmentLowering::walk_tiles(Body& out, const std::vector<Event>& list) {
   const std::string tile = index_.unique("tile");
   Body body;
   index_.push_scope();
-  if (placed_.plan.grid == gpu::Grid::kPersistent) {
+  if (placed_.split.over_grid()) {
+    walk_parts(tile, list, out);
+  } else if (placed_.plan.grid == gpu::Grid::kPersistent) {
     const Val count = number32("tiles", tile_count(), out);
     bind_tile(reg_i32(tile), body);
     events(list, body);
@@ -525,7 +530,10 @@ void FragmentLowering::loop(const Event& e, Body& out) {
   events(e.last, around);
   loops_.pop_back();
   if (!e.first.empty()) out.push_back(lanes::if_(begin < end, std::move(target), {}, true));
-  if (!copying_) clear_unstarted(node, begin < end, out);
+  // No part of a loop split over the grid is empty (lower_fragments.cc). A sum that may have been
+  // cleared ahead of the fix-up, ptxas would copy there, and spill.
+  if (!copying_ && !(placed_.split.over_grid() && e.id == placed_.split.loop))
+    clear_unstarted(node, begin < end, out);
 }
 
 // ---- rings

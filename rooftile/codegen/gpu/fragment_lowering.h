@@ -53,6 +53,7 @@ class FragmentLowering {
   void bind_tile(const Val& tile, Body& out);
   Val number32(const std::string& hint, const Expr& expr, Body& out);
   Expr tile_count() const;
+  Expr work_count() const;
   int cluster_size() const;
   void drain(Body& out);
   void events(const std::vector<Event>& list, Body& out);
@@ -71,7 +72,7 @@ class FragmentLowering {
   bool shares_rings() const;
   bool persistent() const;
 
-  // ---- work shared out (fragment_work.cc)
+  // ---- work shared out over a cluster or among groups (fragment_work.cc)
   void declare_split();
   void set_up_split(Body& out);
   int image_vectors() const;
@@ -81,6 +82,20 @@ class FragmentLowering {
   void send_images(ValueId result, Body& out);
   void add_images(ValueId result, Body& out);
   void finish_split(Body& out);
+
+  // ---- a loop split over the grid (fragment_parts.cc)
+  Expr split_steps() const;
+  void declare_fix_up();
+  Val owns_sums() const;
+  void walk_parts(const std::string& tile, const std::vector<Event>& list, Body& out);
+  void walk_equal_parts(const std::string& tile, const std::vector<Event>& list, Body& out);
+  void walk_stream(const std::string& tile, const std::vector<Event>& list, Body& out);
+  void take_steps(const Val& step, Val& begin, Val& end, Body& out);
+  void fix_up(Body& out);
+  void publish_sums(Body& out);
+  void gather_sums(Body& out);
+  Val sums_row(const Val& slot) const;
+  lanes::Stmt move_sums(ValueId result, const Val& slot, bool load);
   bool in_turns() const;
   Val slots_of_tile(size_t ring, Body& out);
   void skip_tiles(const Val& tiles, const std::vector<Val>& slots, Body& out);

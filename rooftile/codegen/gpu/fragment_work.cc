@@ -41,7 +41,7 @@ int FragmentLowering::image_vectors() const {
 
 void FragmentLowering::declare_split() {
   const PlacedSplit& split = placed_.split;
-  if (split.ways == 1) return;
+  if (!split.over_cluster()) return;
   for (ValueId result : split.results)
     out_.shared.push_back(
         {.name = "images_" + placed_.values.at(result).reg,
@@ -55,7 +55,7 @@ void FragmentLowering::declare_split() {
 // full: the owner's announcement and the bytes. free: every warp of every owner has read.
 void FragmentLowering::set_up_split(Body& out) {
   const PlacedSplit& split = placed_.split;
-  if (split.ways == 1) return;
+  if (!split.over_cluster()) return;
   for (int g = 0; g < placed_.groups; ++g) {
     out.push_back(op(Ins::kBarInit, {lanes::shared("sums_full") + u32(Val(8 * g)), 1}));
     out.push_back(
@@ -65,6 +65,7 @@ void FragmentLowering::set_up_split(Body& out) {
 
 // The steps of this CTA: consecutive ones, as evenly as they divide.
 void FragmentLowering::take_part(const Val& step, Val& begin, Val& end, Body& out) {
+  if (placed_.split.over_grid()) return take_steps(step, begin, end, out);
   const int ways = placed_.split.ways;
   const std::string steps = index_.unique("steps"), first = index_.unique("part_begin"),
                     last = index_.unique("part_end");
@@ -81,6 +82,7 @@ void FragmentLowering::take_part(const Val& step, Val& begin, Val& end, Body& ou
 
 void FragmentLowering::combine_parts(Body& out) {
   const PlacedSplit& split = placed_.split;
+  if (split.over_grid()) return fix_up(out);
   out.push_back(lanes::comment("partial sums go to their owners"));
   // A fresh barrier counts as one phase behind: the first tile's images wait for nothing.
   if (persistent())
@@ -109,7 +111,8 @@ void FragmentLowering::only_owner(Body body, Body& out) {
     for (lanes::Stmt& s : body) out.push_back(std::move(s));
     return;
   }
-  out.push_back(lanes::if_(lanes::equal(reg_i32("rank"), 0), std::move(body), {}, true));
+  const Val owns = placed_.split.over_grid() ? owns_sums() : lanes::equal(reg_i32("rank"), 0);
+  out.push_back(lanes::if_(owns, std::move(body), {}, true));
 }
 
 // To each owner its columns, into the place of this CTA and thread.
@@ -173,7 +176,7 @@ void FragmentLowering::add_images(ValueId result, Body& out) {
 
 // What owners still owe must land before this CTA's barriers go away.
 void FragmentLowering::finish_split(Body& out) {
-  if (placed_.split.ways == 1 || !persistent()) return;
+  if (!placed_.split.over_cluster() || !persistent()) return;
   out.push_back(op(Ins::kBarWait, {group_barrier("sums_free"), flipped("sums_phase")}));
 }
 

@@ -46,6 +46,15 @@ void need_map(const ir::Program& program, const std::string& name, GpuNeeds& nee
     needs.conditions.push_back(row % Expr(elements) == Expr(0));
 }
 
+// A step for every part: sums start with a product.
+void need_whole_parts(const ir::Program& program, const PlacedSplit& split, GpuNeeds& needs) {
+  if (!split.over_grid()) return;
+  const Node& loop = program.node(split.loop);
+  const Expr steps = ceil_div(loop.end - loop.begin, loop.step);
+  if (!steps.is_const() || steps.value() < std::max(split.ways, 1))
+    needs.conditions.push_back(steps >= Expr(std::max(split.ways, 1)));
+}
+
 }  // namespace
 
 Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, const std::string& name,
@@ -80,6 +89,7 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
     scheduled += placed->str(*turned);
     Result<lanes::Program> lanes = FragmentLowering(*turned, *placed, phase).run();
     if (!lanes.ok()) return lanes.diag();
+    need_whole_parts(*turned, placed->split, variant.needs);
     for (const PlacedRing& ring : placed->rings)
       for (const std::vector<PlacedCopy>& copies : ring.alternatives)
         for (const PlacedCopy& copy : copies)

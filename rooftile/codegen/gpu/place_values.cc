@@ -124,7 +124,8 @@ Status Placer::place_value(const Node& node) {
                    : shape == TileClass::kRow  ? Home::kRow
                                                : Home::kScalar;
       value.reg = carries_.at({node.operands[0], node.axis});
-      if (node.op == Op::kResult && node.operands[0] == placed_.split.loop)
+      if (node.op == Op::kResult && placed_.split.over_cluster() &&
+          node.operands[0] == placed_.split.loop)
         value.reg = fresh("joined");
       return shape == TileClass::kColumn ? refuse(node, "a loop cannot carry a row of columns")
                                          : Status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the work of a tile is divided: loops split over the CTAs of a cluster, groups that take
-// turns.
+// How the work of a tile is divided: loops split over the CTAs of a cluster or of the grid, groups
+// that take turns.
 #include <algorithm>
 #include <optional>
 
@@ -13,7 +13,8 @@ using ir::Op;
 
 namespace {
 
-constexpr int kMostCtas = 8;  // of a cluster that every device takes
+constexpr int kMostCtas = 8;    // of a cluster that every device takes
+constexpr int kMostParts = 64;  // of a tile: beyond, adding them up is all that its owner does
 
 bool has(const ir::Program& program, const ir::Block& block, Op op, ValueId except) {
   return std::any_of(block.nodes.begin(), block.nodes.end(), [&](ValueId id) {
@@ -37,15 +38,11 @@ Status Placer::place_split(const gpu::LoopSplit& split) {
   if (placed_.split.loop >= 0)
     return refuse(loop, "a phase splits one loop", split.loop,
                   program_.node(placed_.split.loop).name);
-  if (split.ways < 2 || split.ways > kMostCtas)
-    return refuse(loop, "a loop is split over the CTAs of a cluster", std::to_string(split.ways),
-                  "2 to " + std::to_string(kMostCtas));
-  if (!plan_.cluster.empty())
-    return refuse(loop, "the CTAs of a cluster share a loop or run neighbouring tiles, not both",
-                  "cluster along " + plan_.cluster[0].axis, "no cluster axis");
+  RT_RETURN_IF_ERROR(check_split_ways(loop, split));
   if (plan_.share == gpu::Share::kTurns)
     return refuse(loop, "groups that take turns do not split loops", "share(turns)", "share(rows)");
   RT_RETURN_IF_ERROR(check_split_loop(loop));
+  if (split.across == gpu::Across::kGrid) RT_RETURN_IF_ERROR(check_grid_split(loop));
   int columns = 0;
   for (ValueId init : loop.operands) {
     const int wide = static_cast<int>(static_bound(program_.node(init).shape[1]).value_or(0));
@@ -55,13 +52,60 @@ Status Placer::place_split(const gpu::LoopSplit& split) {
     columns = wide;
   }
   placed_.split.loop = loop.id;
+  placed_.split.across = split.across;
   placed_.split.ways = split.ways;
+  placed_.split.stream_waves = split.stream_waves;
   placed_.split.owners = owners(loop, split, columns);
   placed_.split.columns = columns / placed_.split.owners;
   for (ValueId id : body.nodes)
     if (program_.node(id).op == Op::kResult && program_.node(id).operands[0] == loop.id)
       placed_.split.results.push_back(id);
   return {};
+}
+
+Status Placer::check_split_ways(const Node& loop, const gpu::LoopSplit& split) const {
+  const bool grid = split.across == gpu::Across::kGrid;
+  const bool stream = grid && split.ways == 0;
+  const int most = grid ? kMostParts : kMostCtas;
+  if (!stream && (split.ways < 2 || split.ways > most))
+    return refuse(loop,
+                  grid ? "a loop is split into parts that CTAs of the grid take"
+                       : "a loop is split over the CTAs of a cluster",
+                  std::to_string(split.ways), "2 to " + std::to_string(most));
+  if (stream && split.stream_waves < 1)
+    return refuse(loop, "stream-K divides the last waves of tiles", "0 waves", "1 or more");
+  if (!grid && !plan_.cluster.empty())
+    return refuse(loop, "the CTAs of a cluster share a loop or run neighbouring tiles, not both",
+                  "cluster along " + plan_.cluster[0].axis, "no cluster axis");
+  return {};
+}
+
+// An owner waits for the parts of others, so all CTAs must run at once; and a CTA computes from its
+// number which steps of which tiles are its own.
+Status Placer::check_grid_split(const Node& loop) const {
+  if (plan_.grid != gpu::Grid::kPersistent)
+    return refuse(loop, "CTAs of the grid wait for each other's parts: all must run at once",
+                  "one tile a CTA", "Grid::kPersistent");
+  if (varies_with_tile(loop))
+    return refuse(loop, "a loop split over the grid has one number of steps in every tile",
+                  loop.name, "a loop whose bounds are the same in every tile");
+  for (ValueId id : program_.node(placed_.phase).block.nodes) {
+    if (id == loop.id) break;
+    if (program_.node(id).op == Op::kStore || !program_.node(id).block.nodes.empty())
+      return refuse(program_.node(id),
+                    "what stands before a loop split over the grid would be "
+                    "done once a part",
+                    "", "stores and regions behind it");
+  }
+  return {};
+}
+
+bool Placer::varies_with_tile(const Node& loop) const {
+  const Node& phase = program_.node(placed_.phase);
+  std::set<std::string> symbols;
+  for (const Expr* e : {&loop.begin, &loop.end, &loop.step}) collect_symbols(*e, symbols);
+  return std::any_of(phase.vars.begin(), phase.vars.end(),
+                     [&](const std::string& var) { return symbols.count(var) != 0; });
 }
 
 // Parts of a sum that starts from zero add up to the sum; nothing else may happen on the way.
@@ -91,6 +135,7 @@ Status Placer::check_split_loop(const Node& loop) const {
 // whole registers (and chunks of staged stores) and nothing behind the loop looks along a row.
 int Placer::owners(const Node& loop, const gpu::LoopSplit& split, int columns) const {
   const ir::Block& body = program_.node(placed_.phase).block;
+  if (split.across == gpu::Across::kGrid) return 1;
   if (columns % (8 * split.ways) != 0 || has(program_, body, Op::kReduce, loop.id)) return 1;
   for (const auto& [label, copy] : plan_.copy)
     if (copy.staging_columns != 0 && columns / split.ways % copy.staging_columns != 0) return 1;
@@ -99,7 +144,7 @@ int Placer::owners(const Node& loop, const gpu::LoopSplit& split, int columns) c
 
 // What follows the sums happens where they are.
 void Placer::keep_to_owner(std::vector<Event>& events) const {
-  if (placed_.split.ways == 1 || placed_.split.owners > 1) return;
+  if (placed_.split.loop < 0 || placed_.split.owners > 1) return;
   const auto combine = std::find_if(events.begin(), events.end(),
                                     [](const Event& e) { return e.kind == Event::kCombine; });
   Event owner{.kind = Event::kOwner};
@@ -133,19 +178,14 @@ Status Placer::check_turns() const {
     return refuse(phase, "groups that take whole tiles in turn pass a token behind each",
                   plan_.turns.empty() ? "no turns" : "turns of each step",
                   "turns of the loop with the products");
-  std::set<std::string> vars(phase.vars.begin(), phase.vars.end());
   for (const Event& event : placed_.copying) {
     const Node& node = program_.node(event.id);
     if (event.kind != Event::kLoop || node.name != plan_.turns[0].loop)
       return refuse(node, "groups that take turns copy in the loop that they take turns in",
                     node.label + node.name, plan_.turns[0].loop);
-    std::set<std::string> symbols;
-    for (const Expr* e : {&node.begin, &node.end, &node.step}) collect_symbols(*e, symbols);
     const bool inner = std::any_of(event.body.begin(), event.body.end(),
                                    [](const Event& e) { return e.kind != Event::kFill; });
-    const bool varies = std::any_of(symbols.begin(), symbols.end(),
-                                    [&](const std::string& s) { return vars.count(s) != 0; });
-    if (inner || varies)
+    if (inner || varies_with_tile(node))
       return refuse(node, "groups that take turns want tiles of one number of steps", node.name,
                     "a loop whose bounds are the same in every tile");
   }

@@ -41,6 +41,16 @@ bool Placed::has_thread_copies() const {
                      [](const PlacedRing& ring) { return ring.has_threads(); });
 }
 
+std::string PlacedSplit::str() const {
+  if (over_cluster())
+    return "split over " + std::to_string(ways) + " CTAs of a cluster; " + std::to_string(owners) +
+           (owners > 1 ? " own " : " owns ") + std::to_string(columns) + " columns of sums";
+  const std::string owner = "; who has the first steps of a tile owns its sums";
+  if (ways > 0) return "split over the grid, " + std::to_string(ways) + " parts a tile" + owner;
+  return "split evenly over the grid in the last " + std::to_string(stream_waves) +
+         (stream_waves == 1 ? " wave" : " waves") + owner;
+}
+
 namespace {
 
 std::string name_of(const ir::Program& program, ValueId id) {
@@ -57,11 +67,8 @@ class Printer {
   std::string run() {
     out_ += "plan " + placed_.plan.str() + "\n";
     for (const PlacedRing& ring : placed_.rings) print(ring);
-    if (const PlacedSplit& split = placed_.split; split.ways > 1)
-      out_ += "loop " + name_of(program_, split.loop) + " split over " +
-              std::to_string(split.ways) + " CTAs of a cluster; " + std::to_string(split.owners) +
-              (split.owners > 1 ? " own " : " owns ") + std::to_string(split.columns) +
-              " columns of sums\n";
+    if (const PlacedSplit& split = placed_.split; split.loop >= 0)
+      out_ += "loop " + name_of(program_, split.loop) + " " + split.str() + "\n";
     for (const auto& [id, value] : placed_.values) print(id, value);
     out_ += "copying role {\n";
     print(placed_.copying, 1);

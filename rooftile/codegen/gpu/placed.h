@@ -82,13 +82,19 @@ struct PlacedValue {
   int parts = 1;  // each CTA of a cluster holds this share of the columns: behind a split loop
 };
 
-// A loop of sums whose steps the CTAs of a cluster share. Behind it each of the `owners` has a part
-// of the columns, with whole sums; one owner: rank 0 has them all, and the others are done.
+// A loop of sums whose steps several CTAs share. Across a cluster, behind it each of the `owners`
+// has a part of the columns, with whole sums; one owner: rank 0 has them all, and the others are
+// done. Across the grid the CTA with the first steps of a tile owns its sums.
 struct PlacedSplit {
   ValueId loop = -1;
-  int ways = 1, owners = 1;
+  gpu::Across across = gpu::Across::kCluster;
+  int ways = 1, owners = 1;  // ways, across the grid: 0 is stream-K
+  int stream_waves = 1;
   int columns = 0;  // of an owner's part
   std::vector<ValueId> results;
+  bool over_cluster() const { return loop >= 0 && across == gpu::Across::kCluster; }
+  bool over_grid() const { return loop >= 0 && across == gpu::Across::kGrid; }
+  std::string str() const;  // "split over ..."
 };
 
 struct Event {

@@ -3,7 +3,7 @@
 //   place.cc           queries, roles, rows of a tile, who uses what
 //   place_copies.cc    copies and rings, each checked against what the copy engine can do
 //   place_lookups.cc   rows that are looked up: what can be evaluated, which runs are boxes
-//   place_work.cc      loops split over a cluster, groups that take turns
+//   place_work.cc      loops split over a cluster or the grid, groups that take turns
 //   place_values.cc    homes of values, products
 //   place_partials.cc  sums that stay one a lane
 //   place_events.cc    the event trees of the two roles
@@ -59,7 +59,10 @@ class Placer {
 
   // ---- how a tile's work is divided (place_work.cc)
   Status place_split(const gpu::LoopSplit& split);
+  Status check_split_ways(const Node& loop, const gpu::LoopSplit& split) const;
   Status check_split_loop(const Node& loop) const;
+  Status check_grid_split(const Node& loop) const;
+  bool varies_with_tile(const Node& loop) const;
   int owners(const Node& loop, const gpu::LoopSplit& split, int columns) const;
   void keep_to_owner(std::vector<Event>& events) const;
   Status check_turns() const;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cmath>
+#include <map>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "rooftile/base/float_convert.h"
@@ -35,6 +37,23 @@ struct GemmCase {
     out.seed = seed;
     return out;
   }
+
+  // With the workspaces that the kernel wants, beside the operands.
+  Launch launch(uint64_t seed, const lanes::Program& program, int sms) {
+    Launch out = launch(seed);
+    out.sms = sms;
+    const Env sizes = {{"M", m}, {"N", n}, {"K", k}, {"SMS", sms}};
+    for (const lanes::TensorUse& use : program.tensors) {
+      if (!use.workspace) continue;
+      std::vector<int64_t> shape;
+      for (const Expr& extent : use.shape) shape.push_back(evaluate(extent, sizes).value_or(0));
+      std::vector<uint32_t>& data = workspaces[use.name];  // 32-bit elements
+      data.assign(static_cast<size_t>(shape[0] * shape[1]), use.zeroed ? 0 : 0x7fc00001);
+      out.tensors[use.name] = {data.data(), use.dtype, shape, {}, use.zeroed};
+    }
+    return out;
+  }
+  std::map<std::string, std::vector<uint32_t>> workspaces;
 
   // Elements of d that are not the sum rounded to bf16, within the error of f32 sums.
   int64_t wrong() const {

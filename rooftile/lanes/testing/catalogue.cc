@@ -146,14 +146,15 @@ Program global_memory() {
 void atomics(Program& p) {
   for (const Fn op : {Fn::kAdd, Fn::kMin, Fn::kMax, Fn::kAnd, Fn::kOr, Fn::kXor})
     for (const DType dtype : {DType::kI32, DType::kU32, DType::kI64, DType::kF32})
-      for (const Ins ins : {Ins::kRedGlobal, Ins::kAtomGlobal, Ins::kAtomShared}) {
+      for (const Ins ins :
+           {Ins::kRedGlobal, Ins::kRedGlobalRelease, Ins::kAtomGlobal, Ins::kAtomShared}) {
         if (!atomic_error(op, dtype, ins == Ins::kAtomShared).empty()) continue;
         Instr i;
         i.ins = ins;
         i.dtype = dtype;
         i.op = op;
         i.regs = {scalar(scalar_name(element_type(dtype)))};
-        if (ins != Ins::kRedGlobal) i.results = i.regs;
+        if (ins == Ins::kAtomGlobal || ins == Ins::kAtomShared) i.results = i.regs;
         if (ins == Ins::kAtomShared)
           i.args = {shared("tile")};
         else
@@ -162,9 +163,20 @@ void atomics(Program& p) {
       }
 }
 
+void wait_global(Program& p) {
+  Instr i;
+  i.ins = Ins::kWaitGlobal;
+  i.dtype = DType::kI32;
+  i.global = {"t_i32", {special(Special::kCtaX), 0}, 1};
+  i.args = {var(Ty::kI32, "i")};
+  add(p, i);
+  add(p, i);  // the labels of two waits must not meet
+}
+
 Program other_memory() {
   Program p = frame("other_memory");
   atomics(p);
+  wait_global(p);
   const Val at = shared("tile") + cast(Ty::kU32, special(Special::kLane)) * 16;
   for (const Ty type : {Ty::kU32, Ty::kI32, Ty::kF32, Ty::kI64})
     for (const int bytes : {1, 2, 4, 8, 16}) {

@@ -16,6 +16,8 @@ struct Sm90Gemm {
   int64_t batches = 1;
   DType operand = DType::kBf16, result = DType::kBf16;
   bool b_is_kn = false;  // b lies [K, N], not [N, K]
+  // Behind the sums stands a factor and nothing else: even wide tiles have registers for stream-K.
+  bool plain_epilogue = false;
   // What the program calls its operands, products and result; several right operands are several
   // products of one left operand.
   std::string left = "a", out = "d";

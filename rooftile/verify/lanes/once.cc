@@ -24,6 +24,58 @@ struct Group {
   std::vector<int64_t> low, size;  // of the box
 };
 
+// The offsets at which threads and copies store, and which thread does.
+bool enumerate(const Symbols& symbols, const StoreForm& form,
+               std::vector<std::vector<int64_t>>& hits, std::vector<int64_t>* threads = nullptr) {
+  Tape tape(symbols);
+  std::vector<int> offsets, selectors;
+  for (const Expr& e : form.offset) offsets.push_back(tape.add(e));
+  for (const Expr& e : form.selectors) selectors.push_back(tape.add(e));
+  const auto tid = std::find(form.counted.begin(), form.counted.end(), "tid");
+  if (threads != nullptr && tid == form.counted.end()) return false;
+  std::vector<std::pair<int, Interval>> axes;
+  int64_t points = 1;
+  for (const std::string& name : form.counted) {
+    const Interval range = symbols.find(name)->range;
+    if (!range.bounded()) return false;
+    axes.emplace_back(tape.input(name), range);
+    points *= range.hi - range.lo + 1;
+    if (points > kMostPoints) return false;
+  }
+  std::vector<int64_t> at;
+  for (const auto& [slot, range] : axes) at.push_back(range.lo);
+  for (int64_t point = 0; point < points; ++point) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (axes[i].first >= 0) tape.set(axes[i].first, at[i]);
+    if (!tape.run()) return false;
+    if (std::all_of(selectors.begin(), selectors.end(),
+                    [&](int slot) { return tape.value(slot) != 0; })) {
+      std::vector<int64_t> hit;
+      for (int slot : offsets) hit.push_back(tape.value(slot));
+      hits.push_back(std::move(hit));
+      if (threads != nullptr)
+        threads->push_back(at[static_cast<size_t>(tid - form.counted.begin())]);
+    }
+    for (size_t i = 0; i < axes.size(); ++i) {
+      if (++at[i] <= axes[i].second.hi) break;
+      at[i] = axes[i].second.lo;
+    }
+  }
+  return true;
+}
+
+// What the stores of a form have in common: its base, whatever its symbols are called.
+std::string key_of(const StoreForm& form) {
+  std::string key;
+  for (const Expr& base : form.base) key += base.str() + ";";
+  for (size_t d = 0; d < form.digits.size(); ++d) {
+    const std::string name = form.digits[d].symbol.name();
+    for (size_t at; (at = key.find(name)) != std::string::npos;)
+      key.replace(at, name.size(), "$" + std::to_string(d));
+  }
+  return key;
+}
+
 class Proof {
  public:
   Proof(Walk& walk, const lanes::TensorUse& tensor, const std::vector<TensorSite>& sites)
@@ -76,7 +128,7 @@ class Proof {
     for (const StoreForm& form : forms)
       for (const Expr& clip : form.clips) {
         Choice choice{{}, clip};
-        conjuncts(clip.kind() == ExprKind::kNot ? clip.args()[0] : !clip, choice.yes);
+        conjuncts(negated(clip), choice.yes);
         const bool both = std::any_of(forms.begin(), forms.end(), [&](const StoreForm& other) {
           return says_yes(other, choice);
         });
@@ -86,6 +138,24 @@ class Proof {
         if (both && !known && same_in_all_threads(clip)) out.push_back(std::move(choice));
       }
     return out;
+  }
+
+  static Expr negated(const Expr& e) {
+    const std::vector<Expr>& a = e.args();
+    switch (e.kind()) {
+      case ExprKind::kNot:
+        return a[0];
+      case ExprKind::kEq:
+        return a[0] != a[1];
+      case ExprKind::kNe:
+        return a[0] == a[1];
+      case ExprKind::kLt:
+        return a[1] <= a[0];
+      case ExprKind::kLe:
+        return a[1] < a[0];
+      default:
+        return !e;
+    }
   }
 
   static void conjuncts(const Expr& e, std::vector<Expr>& out) {
@@ -124,12 +194,7 @@ class Proof {
           form.domain.push_back(choice.no);
       }
       if (!taken) continue;
-      std::string key;
-      for (const Expr& base : form.base) key += base.str() + ";";
-      // Symbols made for a form are its own; by position they are alike.
-      for (size_t d = 0; d < form.digits.size(); ++d)
-        for (size_t at; (at = key.find(form.digits[d].symbol.name())) != std::string::npos;)
-          key.replace(at, form.digits[d].symbol.name().size(), "$" + std::to_string(d));
+      const std::string key = key_of(form);
       Group& group = groups[key];
       group.sites.push_back(&site);
       group.forms.push_back(std::move(form));
@@ -150,7 +215,7 @@ class Proof {
     const size_t rank = group.forms[0].offset.size();
     std::vector<std::vector<int64_t>> hits;
     for (const StoreForm& form : group.forms)
-      if (!enumerate(form, hits)) return "too many threads and copies to look at";
+      if (!enumerate(walk_.symbols(), form, hits)) return "too many threads and copies to look at";
     if (hits.empty()) return {};
     group.low.assign(rank, INT64_MAX);
     std::vector<int64_t> high(rank, INT64_MIN);
@@ -187,40 +252,6 @@ class Proof {
     if (volume != static_cast<int64_t>(hits.size()) && !kept_)
       return "offsets leave gaps: " + std::to_string(hits.size()) + " of " + std::to_string(volume);
     return {};
-  }
-
-  bool enumerate(const StoreForm& form, std::vector<std::vector<int64_t>>& hits) {
-    Tape tape(walk_.symbols());
-    std::vector<int> offsets, selectors;
-    for (const Expr& e : form.offset) offsets.push_back(tape.add(e));
-    for (const Expr& e : form.selectors) selectors.push_back(tape.add(e));
-    std::vector<std::pair<int, Interval>> axes;
-    int64_t points = 1;
-    for (const std::string& name : form.counted) {
-      const Interval range = walk_.symbols().find(name)->range;
-      if (!range.bounded()) return false;
-      axes.emplace_back(tape.input(name), range);
-      points *= range.hi - range.lo + 1;
-      if (points > kMostPoints) return false;
-    }
-    std::vector<int64_t> at;
-    for (const auto& [slot, range] : axes) at.push_back(range.lo);
-    for (int64_t point = 0; point < points; ++point) {
-      for (size_t i = 0; i < axes.size(); ++i)
-        if (axes[i].first >= 0) tape.set(axes[i].first, at[i]);
-      if (!tape.run()) return false;
-      if (std::all_of(selectors.begin(), selectors.end(),
-                      [&](int slot) { return tape.value(slot) != 0; })) {
-        std::vector<int64_t> hit;
-        for (int slot : offsets) hit.push_back(tape.value(slot));
-        hits.push_back(std::move(hit));
-      }
-      for (size_t i = 0; i < axes.size(); ++i) {
-        if (++at[i] <= axes[i].second.hi) break;
-        at[i] = axes[i].second.lo;
-      }
-    }
-    return true;
   }
 
   void know(const StoreForm& form) {
@@ -293,6 +324,14 @@ class Proof {
   // As many boxes as the tensor has, each inside it, and nothing but its edge keeps a store back.
   std::string covers(const Group& group) {
     if (group.size.empty()) return "nobody stores it";
+    q_.push();
+    for (const Expr& extent : tensor_.shape) q_.assume(Expr(1) <= extent);  // else there is nothing
+    std::string why = covers_all(group);
+    q_.pop();
+    return why;
+  }
+
+  std::string covers_all(const Group& group) {
     const StoreForm& form = group.forms[0];
     Expr stored = 1, wanted = 1;
     for (const Digit& digit : form.digits) stored = stored * digit.count;
@@ -380,6 +419,29 @@ class Proof {
   const bool kept_ = tensor_.read || walk_.contract().kept.count(tensor_.name) != 0;
 };
 
+// Whether every element that is read is stored by the thread that reads it, in the same tile.
+bool by_the_same_threads(Walk& walk, const TensorSite& read,
+                         const std::vector<TensorSite>& writes) {
+  const StoreForm form = store_form(walk, read);
+  if (!form.wrong.empty()) return false;
+  std::vector<std::vector<int64_t>> hits, stored;
+  std::vector<int64_t> readers, writers;
+  for (const TensorSite& write : writes) {
+    const StoreForm other = store_form(walk, write);
+    if (other.wrong.empty() && write.extent == read.extent && key_of(other) == key_of(form) &&
+        !enumerate(walk.symbols(), other, stored, &writers))
+      return false;
+  }
+  if (!enumerate(walk.symbols(), form, hits, &readers)) return false;
+  std::map<std::vector<int64_t>, int64_t> writer;
+  for (size_t i = 0; i < stored.size(); ++i) writer.emplace(stored[i], writers[i]);
+  for (size_t i = 0; i < hits.size(); ++i) {
+    const auto it = writer.find(hits[i]);
+    if (it == writer.end() || it->second != readers[i]) return false;
+  }
+  return true;
+}
+
 // The index of a site, alike for sites that walk alike.
 std::string canonical(Walk& walk, const TensorSite& site) {
   const StoreForm form = store_form(walk, site);
@@ -448,11 +510,13 @@ void Once::finish(Walk& walk) {
   for (const auto& [name, writes] : writes_) {
     std::set<std::string> stored;
     for (const TensorSite& site : writes) stored.insert(canonical(walk, site));
-    const auto check = [&](const std::string& read) {
+    const auto check = [&, &writes = writes](const std::string& read) {
       const auto it = reads_.find(read);
       if (it == reads_.end()) return;
       for (const TensorSite& site : it->second) {
-        if (stored.count(canonical(walk, site)) != 0)
+        if (by_the_same_threads(walk, site, writes))
+          walk.report().proved(Kind::kGlobalRace, *site.stmt, Prover::kEnumeration);
+        else if (stored.count(canonical(walk, site)) != 0)
           walk.report().proved(Kind::kGlobalRace, *site.stmt, Prover::kDataflow);
         else
           walk.report().unknown(Kind::kGlobalRace, *site.stmt,

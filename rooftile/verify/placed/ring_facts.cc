@@ -10,7 +10,7 @@ using codegen::PlacedCopy;
 using codegen::PlacedRing;
 
 int cluster_ctas(const Placed& placed) {
-  int ctas = placed.split.ways;
+  int ctas = placed.split.over_cluster() ? placed.split.ways : 1;
   for (const gpu::ClusterAxis& axis : placed.plan.cluster) ctas *= axis.size;
   return ctas;
 }

@@ -26,14 +26,20 @@ void gemm_tiles(dsl::Kernel& k, const Config& config) {
   });
 }
 
+bool plain_epilogue(const Config& config) {
+  return !config.has("c") && !config.has("bias") && config.flag("activation") == kActNone;
+}
+
 Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
-  std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
-                                                             .columns = dims.at("N"),
-                                                             .depth = dims.at("K"),
-                                                             .operand = config.dtype("a"),
-                                                             .result = config.dtype("d"),
-                                                             .b_is_kn = config.flag("layout") == 1},
-                                                            target);
+  std::optional<Schedule> tensor_cores =
+      sm90_gemm_schedule({.rows = dims.at("M"),
+                          .columns = dims.at("N"),
+                          .depth = dims.at("K"),
+                          .operand = config.dtype("a"),
+                          .result = config.dtype("d"),
+                          .b_is_kn = config.flag("layout") == 1,
+                          .plain_epilogue = plain_epilogue(config)},
+                         target);
   Schedule strips = sm90_strips_product(dims.at("M"), dims.at("N"), config.dtype("a"));
   if (!tensor_cores) return strips;
   tensor_cores->otherwise = {strips};

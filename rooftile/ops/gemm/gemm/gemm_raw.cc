@@ -89,9 +89,9 @@ RawKernel few_kernel(const Config&, const Schedule& s) {
   return raw;
 }
 
-// H200, 2026-11-30 (docs/performance/hopper.md): the tile kernel reaches 0.71 to 0.97 of cuBLASLt
-// from 1 to 64 rows, this 0.98 to 1.37. Above, the two are within 4 % of each other.
-bool few_preferred(const Config&, const Env&, const TargetInfo&) { return true; }
+// H200, 2026-11-30 (docs/performance/hopper.md): up to 16 rows the tile kernel is ahead by 1 to 7
+// %, at 64 rows this by 1 to 3 %. Above, the two are within 4 % of each other.
+bool few_preferred(const Config&, const Env& dims, const TargetInfo&) { return dims.at("M") > 16; }
 
 // ---- many rows ----------------------------------------------------------------------------------
 

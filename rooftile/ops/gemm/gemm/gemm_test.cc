@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "rooftile/compile/target.h"
 #include "rooftile/ops/gemm/gemm_reference.h"
 #include "rooftile/ops/reference_case.h"
 
@@ -68,6 +69,24 @@ TEST(GemmCost, CountsEachTensorOnce) {
   const Cost cost = find_op("gemm")->cost_fn(call);
   EXPECT_EQ(cost.flops, 60);
   EXPECT_EQ(cost.bytes, 2 * (6 + 10 + 15 + 3 + 6));
+}
+
+// Measured choices: whole tiles, parts of K, and runs of steps over the last waves.
+TEST(GemmSm90, DividesKWhereTilesAreFewOrTheLastWaveIsNearlyEmpty) {
+  const auto chosen = [](const std::string& shape) {
+    const RefCall call = reference_case("gemm", shape + " dtype=bf16");
+    const OpDef& op = *find_op("gemm");
+    const TargetInfo& target = sm90_target();
+    return op.candidates(call.config, call.dims, target, Route::kTile)
+        .at(0)
+        ->schedule(call.config, call.dims, target)
+        .name;
+  };
+  EXPECT_EQ(chosen("M=128 N=64 K=4096"), "wgmma_64x64_k8");
+  EXPECT_EQ(chosen("M=65 N=24 K=64"), "wgmma_64x64");
+  EXPECT_EQ(chosen("M=2304 N=2304 K=64"), "wgmma_128x192_c2");
+  EXPECT_EQ(chosen("M=1 N=34048 K=64"), "swap_128x8_stream2");
+  EXPECT_EQ(chosen("M=1 N=28672 K=64"), "swap_128x8_stream1");
 }
 
 TEST(GemmBatchedReference, ProductsAreIndependent) {

@@ -52,7 +52,8 @@ Schedule gemm_fp8_schedule(const Config& config, const Env& dims, const TargetIn
                                       .columns = dims.at("N"),
                                       .depth = dims.at("K"),
                                       .operand = config.dtype("a"),
-                                      .result = config.dtype("d")},
+                                      .result = config.dtype("d"),
+                                      .plain_epilogue = !config.has("bias")},
                                      target);
     s.gpu.product["mm"].bytes = true;
     s.otherwise = {sm90_mma_product(dims.at("M"), dims.at("N"), DType::kBf16)};
