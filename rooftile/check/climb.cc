@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/check/climb.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <sstream>
@@ -61,8 +62,11 @@ Schedule rung_schedule(const KernelDef& kernel, const RefCall& call, const Targe
     schedule.fuse = false;
   else if (!schedule.otherwise.empty())
     schedule = Schedule(schedule.otherwise.back());
-  else
-    schedule.gpu.strips.held_vectors = 0;
+  if (!target.gpu || !schedule.gpu.roles.empty()) return schedule;
+  schedule.gpu.strips.held_vectors = 0;
+  schedule.gpu.product.clear();  // products by FMA, with all the registers that they want
+  schedule.gpu.ctas_per_sm = 1;
+  schedule.gpu.strips.threads = std::max(schedule.gpu.strips.threads, 256);
   return schedule;
 }
 

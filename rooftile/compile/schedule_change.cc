@@ -80,6 +80,23 @@ bool set_turns(Schedule& s, const std::string& text) {
   return at == std::string::npos || text.substr(at) == ":step";
 }
 
+bool set_unit(Schedule& s, const std::string& text) {
+  const std::map<std::string, gpu::Unit> units = {
+      {"wgmma", gpu::Unit::kWgmma}, {"mma_sync", gpu::Unit::kMmaSync}, {"fma", gpu::Unit::kFma}};
+  const auto unit = units.find(text);
+  if (unit == units.end()) return false;
+  for (auto& [label, product] : s.gpu.product) product.unit = unit->second;
+  return true;
+}
+
+bool set_order(Schedule& s, const std::string& text) {
+  s.gpu.order.axes.clear();
+  if (text == "none") return true;
+  std::istringstream axes(text);
+  for (std::string axis; std::getline(axes, axis, '+');) s.gpu.order.axes.push_back(axis);
+  return !s.gpu.order.axes.empty();
+}
+
 bool set_staging(Schedule& s, const std::string& text) {
   const auto staging = text == "0" ? std::pair(std::string("0"), 1)
                                    : named_number(text, 'x').value_or(std::pair("", 0));
@@ -130,6 +147,9 @@ const std::map<std::string, Change, std::less<>>& changes() {
       {"multicast", set_multicast},
       {"split", set_split},
       {"turns", set_turns},
+      {"order", set_order},
+      {"unit", set_unit},
+      {"threads", sets([](gpu::Plan& p, int n) { p.strips.threads = n; })},
       {"staging", set_staging},
   };
   return table;

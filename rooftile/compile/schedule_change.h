@@ -14,8 +14,11 @@
 //   split=LOOP:N         over a cluster; none
 //   share=rows|turns
 //   turns=LOOP[:step]    none
+//   unit=wgmma|mma_sync|fma  of all products
+//   threads=N            of a CTA, in the strips way
 //   swap=0|1             of all products
 //   in_flight=N          of all products
+//   order=AXIS+AXIS      parallel axes, slowest first; none
 //   band=N
 //   staging=CxB          columns x buffers of every staged store; 0: from registers
 //   evict_first=0|1      of all loads

@@ -31,7 +31,10 @@ std::string text_of(const Copy& copy) {
 }
 
 std::string text_of(const Product& product) {
-  std::string out = product.unit == Unit::kWgmma ? "wgmma" : "fma";
+  std::string out = product.unit == Unit::kWgmma     ? "wgmma"
+                    : product.unit == Unit::kMmaSync ? "mma_sync"
+                                                     : "fma";
+  if (product == Product{.unit = product.unit} && product.unit != Unit::kWgmma) return out;
   if (product.a_registers) out += "+a_registers";
   if (product.bytes) out += "+bytes";
   if (product.swap) out += "+swap";

@@ -94,7 +94,11 @@ struct Ring {
 
 // ---- how it is computed -------------------------------------------------------------------------
 
-enum class Unit : uint8_t { kWgmma, kFma };
+enum class Unit : uint8_t {
+  kWgmma,    // operands in shared memory that the copy engine fills; wants roles
+  kMmaSync,  // warps on operands that they staged themselves: any alignment and shape, no roles
+  kFma,
+};
 
 struct Product {
   Unit unit = Unit::kWgmma;

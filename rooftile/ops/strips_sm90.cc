@@ -66,6 +66,52 @@ Schedule sm90_fma_product(int64_t rows, int64_t columns, int sums) {
   return s;
 }
 
+// Two CTAs a multiprocessor, so that one multiplies while the other waits for memory: 64 sums a
+// thread and as many registers again.
+Schedule sm90_mma_product(int64_t rows, int64_t columns, DType operand,
+                          const gpu::Labels& products) {
+  const auto sums = static_cast<int64_t>(products.size());
+  const int64_t bytes = size_bytes(operand);
+  int64_t bm = 128, bn = sums > 1 ? 64 : 128, bk = 64 / bytes, threads = 256;
+  if (rows <= 32) {
+    bm = 32;
+    bn = 64;
+    bk = (sums > 1 ? 64 : 128) / bytes;
+    threads = 128;
+  } else if (rows * columns <= 2048 * 2048) {  // fewer than two tiles a multiprocessor
+    bm = bn = 64;
+    threads = 128;
+  }
+  Schedule s;
+  s.name = "mma_" + std::to_string(bm) + "x" + std::to_string(bn);
+  s.tile = {{"BM", bm}, {"BN", bn}, {"BK", bk}};
+  s.gpu.strips.threads = static_cast<int>(threads);
+  s.gpu.ctas_per_sm = threads == 256 ? 2 : 4;
+  for (const std::string& label : products) s.gpu.product[label].unit = gpu::Unit::kMmaSync;
+  return s;
+}
+
+Schedule sm90_strips_product(int64_t rows, int64_t columns, DType operand,
+                             const gpu::Labels& products) {
+  if (size_bytes(operand) == 2 || operand == DType::kI8)
+    return sm90_mma_product(rows, columns, operand, products);
+  return sm90_fma_product(rows, columns, static_cast<int>(products.size()));
+}
+
+// Four warps of 16 queries each; as many keys as leave registers for the next ones on their way.
+// The sums of deeper heads leave none.
+Schedule sm90_strips_attention(int64_t queries, int64_t depth, DType operand) {
+  if (size_bytes(operand) != 2 || queries <= 16 || depth > 128)
+    return sm90_fma_attention(queries, depth);
+  Schedule s;
+  s.name = "mma_64x32";
+  s.tile = {{"BM", 64}, {"BN", 32}};
+  s.gpu.strips.threads = 128;
+  s.gpu.ctas_per_sm = 2;
+  for (const char* label : {"qk", "pv"}) s.gpu.product[label].unit = gpu::Unit::kMmaSync;
+  return s;
+}
+
 // Operands are f32 in shared memory: queries, keys, values and weights together.
 Schedule sm90_fma_attention(int64_t queries, int64_t depth) {
   Schedule s;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules for Hopper that use no tensor cores: rows, and products by FMA where the tensor cores
-// do not take the types or sizes.
+// Schedules for Hopper without roles: rows; products by mma.sync, where wgmma or the copy engine
+// does not take alignment or sizes; and by FMA, where no tensor core takes the types.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,17 @@ Schedule sm90_streamed(int64_t columns, DType dtype, int most_threads = 1024);
 // Products by FMA on tiles of `BM` x `BN` x `BK` for a result of this size. `sums`: results that
 // one CTA accumulates side by side.
 Schedule sm90_fma_product(int64_t rows, int64_t columns, int sums = 1);
+
+// Products by mma.sync of 16-bit types and i8 (`operand`: what is multiplied), for those labels.
+Schedule sm90_mma_product(int64_t rows, int64_t columns, DType operand,
+                          const gpu::Labels& products = {"mm"});
+
+// By mma.sync where tensor cores take `operand`, else by FMA.
+Schedule sm90_strips_product(int64_t rows, int64_t columns, DType operand,
+                             const gpu::Labels& products = {"mm"});
+
+// Attention by mma.sync, or by FMA for f32, few queries or very deep heads.
+Schedule sm90_strips_attention(int64_t queries, int64_t depth, DType operand);
 
 // Attention by FMA: blocks of keys (BN) and, for prefill, of queries (BM), for heads of `depth`.
 Schedule sm90_fma_attention(int64_t queries, int64_t depth);

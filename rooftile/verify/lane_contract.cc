@@ -29,8 +29,12 @@ LaneContract lane_contract(const codegen::GpuVariant& variant, size_t phase) {
     if (tensor == nullptr) continue;
     if (clause.kind == ir::Clause::kNonDecreasing)
       clause_of(out, *tensor).facts.non_decreasing = true;
-    if (clause.kind == ir::Clause::kDistinct && !clause.has_except)
-      clause_of(out, *tensor).facts.distinct = true;
+    if (clause.kind == ir::Clause::kDistinct) {
+      IndexClause& index = clause_of(out, *tensor);
+      index.facts.distinct = !clause.has_except;
+      index.distinct_but = clause.has_except;
+      index.repeated = clause.except;
+    }
     if (clause.kind != ir::Clause::kIndexRange) continue;
     IndexClause& index = clause_of(out, *tensor);
     index.facts.has_range = true;
@@ -42,9 +46,11 @@ LaneContract lane_contract(const codegen::GpuVariant& variant, size_t phase) {
     index.used_unit = clause.used_unit;
   }
   for (const std::string& tensor : needs.aligned) out.align_bytes[tensor] = needs.align_bytes;
-  for (const ir::TensorParam& tensor : program.tensors)
+  for (const ir::TensorParam& tensor : program.tensors) {
+    if (tensor.role == ir::Role::kInOut) out.kept.insert(tensor.name);
     for (const std::string& other : tensor.may_alias)
       out.may_alias.emplace_back(tensor.name, other);
+  }
   for (size_t before = 0; before < phase; ++before)
     for (IndexClause& left : stored_indices(variant.phases[before], out))
       out.index.push_back(std::move(left));

@@ -278,6 +278,26 @@ TEST(StripsRefusals, WishesOfTheOtherWayAreErrors) {
   EXPECT_EQ(refusal(program, tma).code, ErrorCode::kPlacement);
 }
 
+// Tensor cores take some types, and all products of a phase or none.
+TEST(StripsRefusals, ProductsThatTensorCoresCannotTake) {
+  const Problem f32 = {
+      "gemm_f32", {{"M", 9}, {"N", 7}, {"K", 11}, {"BM", 8}, {"BN", 4}, {"BK", 4}}, {}};
+  Schedule schedule = strips_of(128);
+  schedule.gpu.product["product"].unit = gpu::Unit::kMmaSync;
+  std::map<std::string, Expr, std::less<>> tiles;
+  for (const char* param : {"BM", "BN", "BK"}) tiles.emplace(param, Expr(f32.sizes.at(param)));
+  Diag diag = refusal(ir::substitute_symbols(built(f32), tiles), schedule);
+  EXPECT_EQ(diag.code, ErrorCode::kPlacement);
+  EXPECT_EQ(diag.found, "f32");
+  EXPECT_EQ(diag.expected, "bf16, f16 or i8");
+  schedule.gpu.product["product"].unit = gpu::Unit::kWgmma;
+  diag = refusal(ir::substitute_symbols(built(f32), tiles), schedule);
+  EXPECT_NE(diag.message.find("wgmma"), std::string::npos) << diag.str();
+  schedule.gpu.product = {{"produkt", {.unit = gpu::Unit::kMmaSync}}};
+  diag = refusal(ir::substitute_symbols(built(f32), tiles), schedule);
+  EXPECT_EQ(diag.code, ErrorCode::kSchedule) << diag.str();
+}
+
 // The listing says which passes there are, what is held, and what a call must meet.
 TEST(StripsListing, ShowsPassesAndNeeds) {
   Schedule schedule = strips_of(64);

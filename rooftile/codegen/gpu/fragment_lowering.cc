@@ -142,6 +142,7 @@ void FragmentLowering::declare_interface() {
     use.workspace = tensor.role == ir::Role::kWorkspace;
     // Workspaces are compact: their strides are whatever the extents make them.
     use.align_bytes = std::max(use.workspace ? 1 : tensor.align_bytes, size_bytes(tensor.dtype));
+    if (stores_by_warps(placed_.plan, tensor.name)) use.align_bytes = 16;
     out_.tensors.push_back(std::move(use));
   }
   std::set<std::string> dims;

@@ -141,12 +141,15 @@ class FragmentLowering {
   void pin(const std::string& reg, int count, Body& out);
   void rescale(const ir::Node& product, Body& out);
 
-  // ---- stores (fragment_stores.cc)
+  // ---- stores (fragment_stores.cc; through shared memory: fragment_staged.cc)
   void store(const ir::Node& node, Body& out);
   void store_matrix(const ir::Node& node, Body& out);
   void store_rows(const ir::Node& node, Body& out);
   void store_scalar(const ir::Node& node, Body& out);
+  bool can_stage(const ir::Node& node);
   void store_staged(const ir::Node& node, Body& out);
+  Body chunk_by_engine(const ir::Node& node, const Val& buffer);
+  void chunk_by_warps(const ir::Node& node, const Val& buffer, Body& out);
   void stage_halves(const ir::Node& node, const Val& buffer, Body& out);
   void stage_words(const ir::Node& node, const Val& buffer, Body& out);
   Val packed_pair(ValueId id, DType dtype, const Pos& at, Body& out);
@@ -179,7 +182,7 @@ class FragmentLowering {
   // Registers with the elements of index tiles for the rows of a thread: by load and way of asking.
   // Those of the scope being written.
   std::map<std::pair<ValueId, int>, std::string> looked_up_;
-  std::map<std::string, int> staged_;        // tensors stored through shared memory
+  std::map<std::string, bool> staged_;       // tensors stored through shared memory: by the engine?
   std::map<std::string, std::string> maps_;  // tensor and box -> map
 };
 

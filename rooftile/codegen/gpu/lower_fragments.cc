@@ -7,6 +7,7 @@
 #include "rooftile/codegen/gpu/fragment_lowering.h"
 #include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/codegen/gpu/size_limits.h"
 #include "rooftile/codegen/gpu/strips.h"
 #include "rooftile/codegen/gpu/swap_products.h"
 
@@ -24,7 +25,7 @@ bool has_product(const ir::Program& program, const ir::Block& block) {
   });
 }
 
-// Copies by threads need aligned data and rows.
+// Copies by threads, and stores by warps, need aligned data and rows.
 void need_aligned(const std::string& name, GpuNeeds& needs) {
   if (std::find(needs.aligned.begin(), needs.aligned.end(), name) == needs.aligned.end())
     needs.aligned.push_back(name);
@@ -63,6 +64,9 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       Result<lanes::Program> lanes = strips.lower(phase);
       if (!lanes.ok()) return lanes.diag();
       scheduled += strips.listing();
+      for (const Expr& condition : strips.needs().conditions)
+        add_condition(condition, &variant.needs);
+      add_size_conditions(program, phase_node, &variant.needs);
       variant.phases.push_back(std::move(*lanes));
       variant.placed.push_back(nullptr);
       continue;
@@ -80,8 +84,11 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
       for (const std::vector<PlacedCopy>& copies : ring.alternatives)
         for (const PlacedCopy& copy : copies)
           if (copy.by_threads()) need_aligned(turned->node(copy.load).name, variant.needs);
+    for (const ir::TensorParam& tensor : program.tensors)
+      if (stores_by_warps(schedule.gpu, tensor.name)) need_aligned(tensor.name, variant.needs);
     for (const lanes::TensorMapUse& map : lanes->maps)
       if (mapped.insert(map.tensor).second) need_map(program, map.tensor, variant.needs);
+    add_size_conditions(*turned, turned->node(id), &variant.needs);
     variant.phases.push_back(std::move(*lanes));
     variant.placed.push_back(
         std::make_shared<const PlacedPhase>(PlacedPhase{std::move(*turned), std::move(*placed)}));

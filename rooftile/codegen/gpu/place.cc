@@ -77,6 +77,12 @@ bool starts_from_zero_product(const ir::Program& program, const Node& loop, size
   return sum.op == Op::kCarried && sum.operands[0] == loop.id;
 }
 
+bool stores_by_warps(const gpu::Plan& plan, const std::string& tensor) {
+  const auto how = plan.copy.find(tensor);
+  return how != plan.copy.end() && how->second.staging_columns != 0 &&
+         how->second.via == gpu::Via::kVector;
+}
+
 Result<Placed> Placer::run() {
   find_users(program_.node(placed_.phase).block, placed_.phase);
   RT_RETURN_IF_ERROR(place_roles());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "rooftile/base/diag.h"
 #include "rooftile/codegen/gpu/placed.h"
@@ -26,6 +27,9 @@ bool widens_bytes(const ir::Program& program, const ir::Node& node);
 
 // A carried sum that a product starts afresh: the first product of the loop overwrites it.
 bool starts_from_zero_product(const ir::Program& program, const ir::Node& loop, size_t carry);
+
+// Stores of `tensor` go through shared memory, and on from there by the warps.
+bool stores_by_warps(const gpu::Plan& plan, const std::string& tensor);
 
 enum class TileClass : uint8_t { kScalar, kRow, kColumn, kMatrix, kOther };
 TileClass tile_class(const ir::Node& node);

@@ -142,7 +142,8 @@ lanes::Program Strips::interface(const std::string& name) const {
   lanes::Program p;
   p.name = name;
   p.threads = threads_;
-  p.min_ctas_per_sm = plan_.ctas_per_sm;
+  // Element by element, the operands of a product on their way take several times the registers.
+  p.min_ctas_per_sm = mma_ && !vectors_ ? std::max(plan_.ctas_per_sm / 2, 1) : plan_.ctas_per_sm;
   p.dependent_launch = plan_.dependent_launch;
   std::set<std::string> read, written;
   // Only what this phase touches: other phases are other kernels.
@@ -263,34 +264,26 @@ Status check_plan(const ir::Program& program, const gpu::Plan& plan) {
       plan.grid != gpu::Grid::kCover || plan.order.band != 0)
     return refused(program, "strips have no roles, clusters, rings, turns, bands or walks",
                    plan.str(), "a plan with `strips` only");
-  for (const auto& [label, product] : plan.product)
-    if (product.unit != gpu::Unit::kFma)
-      return refused(program, "strips have no tensor cores", "product `" + label + "` by wgmma",
-                     "unit fma, or roles for the other way");
+  for (const auto& [label, product] : plan.product) {
+    const bool known = std::any_of(
+        program.nodes.begin(), program.nodes.end(),
+        [&, &name = label](const Node& n) { return n.op == Op::kMma && n.label == name; });
+    if (!known) {
+      Diag diag = refused(program, "the schedule names a product that the program lacks", label,
+                          "the label of a product");
+      diag.code = ErrorCode::kSchedule;
+      return diag;
+    }
+    if (product.unit == gpu::Unit::kWgmma || product.a_registers || product.bytes || product.swap)
+      return refused(program, "strips have no roles that products by wgmma need",
+                     "product `" + label + "` by wgmma or as it wants its operands",
+                     "unit fma or mma_sync, or roles for the other way");
+  }
   for (const auto& [label, copy] : plan.copy)
     if (copy.via != gpu::Via::kVector || copy.multicast || copy.staging_columns != 0)
       return refused(program, "strips move data by vector loads and stores",
                      "copy `" + label + "` by other means", "via vector");
   return {};
-}
-
-void add_condition(const Expr& condition, GpuNeeds* needs) {
-  if (condition.is_const(1)) return;
-  for (const Expr& known : needs->conditions)
-    if (known.same_as(condition)) return;
-  needs->conditions.push_back(condition);
-}
-
-// Sizes that loop counters and the grid can hold.
-void add_size_conditions(const ir::Program& program, const ir::Node& phase, GpuNeeds* needs) {
-  Expr grid = 1;
-  for (const Expr& extent : phase.extents) grid = grid * extent;
-  if (walked(phase.extents).size() > 1) add_condition(grid <= Expr(kLargestGrid), needs);
-  std::set<std::string> symbols;
-  for (const ir::TensorParam& t : program.tensors)
-    for (const Expr& extent : t.shape) collect_symbols(extent, symbols);
-  for (const std::string& symbol : symbols)
-    add_condition(Expr::sym(symbol) <= Expr(kLargestSize), needs);
 }
 
 void merge(const GpuNeeds& from, GpuNeeds* into) {

@@ -185,7 +185,7 @@ class Strips {
   void store_shared(const lanes::Val& value, const lanes::Val& address,
                     const lanes::Val& guard = {});
 
-  // ---- tiles of bounded size (strips_tiles.cc, strips_products.cc)
+  // ---- tiles of bounded size (strips_tiles.cc, strips_products.cc, strips_mma.cc)
   struct Space {
     int rows = 1, columns = 1;  // upper bounds
     int high = 1, wide = 1;     // rows and columns of a thread
@@ -198,15 +198,22 @@ class Strips {
     int count = 1;
   };
   struct Operand {
-    int64_t offset = 0;  // bytes, in the arena
-    int rows = 0;        // of the other axis, padded to what threads read
-    int depth = 0;       // k, padded to 4; beyond the tile both operands hold zeros
-    int pitch = 0;       // elements from row to row
-    int64_t bytes() const { return int64_t{4} * rows * pitch; }
+    int64_t offset = 0;     // bytes, in the arena
+    int rows = 0;           // of the other axis, padded to what threads read
+    int depth = 0;          // k, padded to a step; beyond the tile both operands hold zeros
+    int pitch = 0;          // elements from row to row
+    int element_bytes = 4;  // products by FMA read words
+    bool k_fast = true;     // rows along k; else across it
+    std::string fragment;   // a left operand that stays in registers: their name
+    int64_t bytes() const { return int64_t{element_bytes} * (k_fast ? rows : depth) * pitch; }
   };
   void choose_grid_of_threads(const ir::Block& block);
   void tile_node(const ir::Node& n);
   void tile_value(const ir::Node& n);
+  // Where the i-th row, the j-th column of a thread lie, and the register of the element.
+  lanes::Val row_at(const lanes::Val& i) const;
+  lanes::Val column_at(const lanes::Val& j) const;
+  lanes::Val slot_of(const lanes::Val& i, const lanes::Val& j, const Space& space) const;
   bool space_of(const ir::Node& n, const std::vector<Expr>& shape, Space* out);
   using EachElement = std::function<void(const Point&)>;
   using EachRow = std::function<void(const lanes::Val& row_slot)>;
@@ -236,7 +243,56 @@ class Strips {
                 const Operand& b, const lanes::Val& depth);
   lanes::Val operand_address(const Operand& operand, const lanes::Val& outer,
                              const lanes::Val& k) const;
+
+  // Products by tensor cores (strips_mma.cc).
+  //
+  // An operand on its way through registers to shared memory.
+  struct Flight {
+    ValueId id = -1;
+    int k_axis = 0;
+    Operand to;
+    std::string raw;        // its registers, u32
+    bool k_is_fast = true;  // in memory
+    int width = 1;          // elements of a vector
+    int words = 1;          // registers of a vector
+    int fast = 1;           // vectors of a row
+    int total = 1;          // vectors of the operand
+    int items = 1;          // vectors of a thread
+    bool lands = false;     // the step being written needs it
+    bool ahead = false;     // starts a step ahead of where it is needed
+  };
+  bool wants_tensor_cores();
+  void choose_grid_of_warps(const ir::Block& block);
+  Operand mma_operand(const ir::Node& n, int k_axis, const Role& role, const Space& space) const;
+  lanes::Val mma_address(const Operand& operand, const lanes::Val& outer,
+                         const lanes::Val& k) const;
+  lanes::Val operand_element(const ir::Node& n, const Point& at);
+  Flight flight_of(const ir::Node& n, int k_axis, const Operand& to);
+  lanes::Val place_of(const Flight& f, const lanes::Val& s, lanes::Val* outer, lanes::Val* k);
+  void take_off(const Flight& f, const ir::Node& n, const lanes::Val& first, int count);
+  void land(const Flight& f, const lanes::Val& first, int count);
+  bool fits_in_air(const Flight& f) const;
+  void stage_flight(const ir::Node& n, int k_axis, const Operand& to);
+  void land_all();
+  std::vector<ValueId> loads_ahead(const ir::Node& loop) const;
+  ir::Node at_step(const ir::Node& n, const ir::Node& loop, const Expr& value) const;
+  void start_ahead(const ir::Node& loop);
+  void start_next_step();
+  void fly_ahead(const Expr& step);
+  bool keeps_fragment(const ir::Node& n, int k_axis, const Role& role, const Operand& to) const;
+  void for_pairs(
+      const Space& space,
+      const std::function<void(const lanes::Val&, const lanes::Val&, Point, Point)>& each);
+  void pack_fragment(const ir::Node& n, Operand& to, const Space& space);
+  void spill_fragment(const ir::Node& n, int k_axis, const Operand& to, const Space& space);
+  void stage_mma(const ir::Node& n, int k_axis, const Role& role, const Space& space);
+  lanes::Val lane_address(const Operand& operand, const lanes::Val& first_outer, bool left,
+                          int apart);
+  void multiply_mma(const ir::Node& n, const Fragment& sum, const Space& space, const Operand& a,
+                    const Operand& b);
+
   int64_t allocate(int64_t bytes);
+  void touch_operand(const Operand& operand, bool write);
   void touch_shared(int64_t begin, int64_t end, bool write);
   ValueId strip_transpose(ValueId id, bool* flipped) const;
 
@@ -277,7 +333,12 @@ class Strips {
   };
   std::vector<SharedTouched> shared_touched_;
 
-  int columns_of_threads_ = 16;  // tx of tid = ty * columns + tx
+  bool mma_ = false;  // products by tensor cores: threads own places of their fragments
+  std::vector<Flight> in_air_;
+  const ir::Node* loop_ahead_ = nullptr;  // the loop being written whose loads start a step ahead
+  // Threads that share a row, tx of tid = ty * columns + tx. By tensor cores, ty and tx are the
+  // first row and column of the thread.
+  int columns_of_threads_ = 16;
   std::map<ValueId, Fragment> fragments_;
   std::map<std::pair<ValueId, int>, Fragment> carried_;  // (loop, index)
   lanes::Val tx_, ty_;

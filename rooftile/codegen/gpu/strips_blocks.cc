@@ -122,16 +122,18 @@ void Strips::next_iteration(const Node& n) {
 }
 
 void Strips::loop(const Node& n) {
+  land_all();  // not once a step
   open_loop(n);
   const Val begin = size(n.begin), end = size(n.end), step = size(n.step);
-  const std::string variable = index_.unique(n.name);
-  index_.bind(n.name, lanes::var(Ty::kI32, variable));
   const int64_t unit = std::min(multiples_.unit_of(n.begin, 16), multiples_.unit_of(n.step, 16));
   multiples_.bind(n.name, unit);
+  const int64_t arena = arena_top_;
+  if (mma_) start_ahead(n);
+  const std::string variable = index_.unique(n.name);
+  index_.bind(n.name, lanes::var(Ty::kI32, variable));
   note("loop " + n.name + ": " + n.begin.str() + " .. " + n.end.str() + " by " + n.step.str());
   const auto reads = reads_, writes = writes_;
   const auto shared_before = shared_touched_;
-  const int64_t arena = arena_top_;
   ++depth_;
   lanes::Body body = scoped([&] {
     // What the last iteration left in shared memory is still being read.
@@ -142,6 +144,7 @@ void Strips::loop(const Node& n) {
   });
   --depth_;
   arena_top_ = arena;
+  std::erase_if(in_air_, [](const Flight& f) { return f.ahead; });
   emit(lanes::for_(variable, begin, end, step, std::move(body)));
   reads_.insert(reads_.end(), reads.begin(), reads.end());
   writes_.insert(writes_.end(), writes.begin(), writes.end());
@@ -149,6 +152,7 @@ void Strips::loop(const Node& n) {
 }
 
 void Strips::when(const Node& n) {
+  land_all();
   const Val condition = index_.condition(n.expr, body_);
   note("when " + n.expr.str());
   const auto reads = reads_, writes = writes_;

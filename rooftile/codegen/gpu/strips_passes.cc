@@ -11,6 +11,7 @@
 // in registers as they came from memory.
 #include <algorithm>
 
+#include "rooftile/codegen/gpu/size_limits.h"
 #include "rooftile/codegen/gpu/strips.h"
 
 namespace rooftile::codegen {
@@ -288,7 +289,10 @@ void Strips::scalar_stores(const std::vector<Item>& items, int level) {
 // ---- a pass ------------------------------------------------------------------------------------
 
 Val Strips::vector_count(const Strip& strip) {
-  std::vector<Expr> extents = strip.extents;
+  const std::vector<Expr>& extents = strip.extents;
+  const Expr elements = elements_in(extents);
+  if (extents.size() > 1 && multiples_.is_closed(elements))
+    add_condition(elements <= Expr(kLargestSize), &needs_);
   Val count = size(extents.back());
   if (strip.width > 1) count = lanes::floor_div(count, Val(strip.width));
   for (size_t axis = 0; axis + 1 < extents.size(); ++axis) count = count * size(extents[axis]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by FMA: operands in shared memory, sums in registers.
+// Products, operands in shared memory, sums in registers: by FMA; by tensor cores in strips_mma.cc.
 //
 // Both operands lie with k contiguous and a row pitch of 4 words more than a multiple of 4, so that
 // a thread reads four steps of k at once and the rows of eight neighbouring threads fall into
@@ -87,6 +87,10 @@ void Strips::stage(ValueId id) {
   roles_of(id, false, &roles);
   prepare_tile({id}, {}, "staging of " + std::to_string(id));
   for (const auto& [k_axis, role] : roles) {
+    if (mma_) {
+      stage_mma(n, k_axis, role, space);
+      continue;
+    }
     const int outer = k_axis == 1 ? space.rows : space.columns;
     Operand to;
     to.depth = round_up(k_axis == 1 ? space.columns : space.rows, kStep);
@@ -230,6 +234,7 @@ void Strips::product(const Node& n) {
          "a value of the same block or one around it");
     return;
   }
+  if (mma_) land_all();
   const Fragment sum = make_fragment(n, space);
   if (n.operands.size() == 3) {
     fill_fragment(sum, n.operands[2], space);
@@ -239,9 +244,14 @@ void Strips::product(const Node& n) {
                      {lanes::assign(sum.name, lanes::var(Ty::kI32, s), zero_of(sum.type))},
                      lanes::Unroll::kYes));
   }
-  touch_shared(left->second.offset, left->second.offset + left->second.bytes(), false);
-  touch_shared(right->second.offset, right->second.offset + right->second.bytes(), false);
-  multiply(n, sum, space, left->second, right->second, size(node(n.operands[0]).shape[1]));
+  if (left->second.fragment.empty()) touch_operand(left->second, false);
+  touch_operand(right->second, false);
+  if (mma_) {
+    start_next_step();
+    multiply_mma(n, sum, space, left->second, right->second);
+  } else {
+    multiply(n, sum, space, left->second, right->second, size(node(n.operands[0]).shape[1]));
+  }
   fragments_[n.id] = sum;
 }
 

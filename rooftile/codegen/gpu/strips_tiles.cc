@@ -27,6 +27,8 @@ int ceil_of(int a, int b) { return (a + b - 1) / b; }
 }  // namespace
 
 void Strips::choose_grid_of_threads(const ir::Block& block) {
+  mma_ = wants_tensor_cores();
+  if (mma_) return choose_grid_of_warps(block);
   int64_t tallest = 1;
   const auto visit = [&](auto&& self, const ir::Block& b) -> void {
     for (ValueId id : b.nodes) {
@@ -42,6 +44,26 @@ void Strips::choose_grid_of_threads(const ir::Block& block) {
   tx_ = declare(Ty::kI32, "tx", lanes::floor_mod(tid(), Val(columns_of_threads_)));
   note("threads " + std::to_string(threads_ / columns_of_threads_) + " x " +
        std::to_string(columns_of_threads_));
+}
+
+// Thread (ty, tx) owns every so many rows and columns; or, by tensor cores, pairs: rows r and r + 8
+// of a block of 16, two neighbouring columns of a block of 8.
+Val Strips::row_at(const Val& i) const {
+  const int down = threads_ / columns_of_threads_;
+  if (!mma_) return ty_ + i * Val(down);
+  return ty_ + (lanes::floor_div(i, Val(2)) * Val(2 * down) + lanes::floor_mod(i, Val(2)) * Val(8));
+}
+
+Val Strips::column_at(const Val& j) const {
+  if (!mma_) return tx_ + j * Val(columns_of_threads_);
+  return tx_ +
+         (lanes::floor_div(j, Val(2)) * Val(2 * columns_of_threads_) + lanes::floor_mod(j, Val(2)));
+}
+
+Val Strips::slot_of(const Val& i, const Val& j, const Space& space) const {
+  if (!mma_) return i * Val(space.wide) + j;
+  const Val block = lanes::floor_div(i, Val(2)) * Val(space.wide / 2) + lanes::floor_div(j, Val(2));
+  return block * Val(4) + (lanes::floor_mod(i, Val(2)) * Val(2) + lanes::floor_mod(j, Val(2)));
 }
 
 bool Strips::space_of(const Node& n, const std::vector<Expr>& shape, Space* out) {
@@ -64,8 +86,9 @@ bool Strips::space_of(const Node& n, const std::vector<Expr>& shape, Space* out)
   const int down = threads_ / columns_of_threads_;
   out->rows = static_cast<int>(std::max<int64_t>(bounds[0], 1));
   out->columns = static_cast<int>(std::max<int64_t>(bounds[1], 1));
-  out->high = ceil_of(out->rows, down);
-  out->wide = ceil_of(out->columns, columns_of_threads_);
+  const int together = mma_ ? 2 : 1;  // rows and columns of a thread in one block
+  out->high = together * ceil_of(out->rows, together * down);
+  out->wide = together * ceil_of(out->columns, together * columns_of_threads_);
   out->row_extent = shape.size() == 2 ? size(shape[0]) : Val(1);
   out->column_extent = shape.empty() ? Val(1) : size(shape.back());
   if (out->high * out->wide <= kMostRegisters) return true;
@@ -89,7 +112,7 @@ void Strips::for_tile(const Space& space, const std::vector<Expr>& shape, const 
   const std::string i_name = index_.unique("i"), j_name = index_.unique("j");
   const Val i = lanes::var(Ty::kI32, i_name), j = lanes::var(Ty::kI32, j_name);
   lanes::Body rows = scoped([&] {
-    const Val row = name_value("row", ty_ + i * Val(down));
+    const Val row = name_value("row", row_at(i));
     const Val row_inside = inside(row, space.row_extent, down * space.high);
     const Val row_guard = row_inside.present() ? name_value("row_inside", row_inside) : Val();
     if (before) before(i);
@@ -101,9 +124,9 @@ void Strips::for_tile(const Space& space, const std::vector<Expr>& shape, const 
       each(point);
     } else {
       lanes::Body columns = scoped([&] {
-        const Val column = name_value("column", tx_ + j * Val(columns_of_threads_));
+        const Val column = name_value("column", column_at(j));
         point.at = shape.size() == 2 ? std::vector<Val>{row, column} : std::vector<Val>{column};
-        point.slot = i * Val(space.wide) + j;
+        point.slot = slot_of(i, j, space);
         const Val guard =
             both(row_guard, inside(column, space.column_extent, columns_of_threads_ * space.wide));
         point.guard = guard.present() ? name_value("inside", guard) : guard;

@@ -16,8 +16,9 @@ Cost decode_cost(const RefCall& call);
 // Error of probabilities rounded to the storage type, of logits in f32, and of the final rounding.
 Tolerance attention_tolerance(const RefCall& call);
 
-// Sequence offsets: random lengths with empty sequences among them; self-attention (Tq == Tk) gets
-// the same offsets for queries and keys.
+// Sequence offsets: random lengths with empty sequences among them, or equal ones where they divide
+// a long tensor evenly; self-attention (Tq == Tk) gets the same offsets for queries and keys. Keys
+// and values that no query may look at are NaN.
 void prefill_inputs(RefCall& call, uint64_t seed);
 
 // Lengths around 0, 1 and page boundaries (all full for large caches, so that a benchmark means

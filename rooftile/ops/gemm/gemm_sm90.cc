@@ -30,9 +30,11 @@ constexpr int64_t kSharedBytes = 232448 - 1024;  // barriers aside
 
 int64_t blocks(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
 
-// Columns of a staged chunk, 128 bytes; 0: the result is stored from registers.
+// Columns of a staged chunk, 128 bytes; 0: the result is stored from registers, as it must be where
+// its rows are not whole pieces of the copy engine.
 int staging(const TileChoice& tile, const Sm90Gemm& p) {
   const int64_t chunk = 128 / size_bytes(p.result);
+  if (p.columns * size_bytes(p.result) % 16 != 0) return 0;
   return size_bytes(p.result) > 1 && tile.columns % chunk == 0 ? static_cast<int>(chunk) : 0;
 }
 bool staged(const TileChoice& tile, const Sm90Gemm& p) { return staging(tile, p) != 0; }

@@ -140,21 +140,44 @@ void packed_sequences(Kernel& k, const Config& config) {
   });
 }
 
+// Sequences of up to so many queries are short: what a tile does beside its products shows.
+constexpr int64_t kShort = 3072;
+
 // Hopper: two groups of 64 queries, the product with V one step late, beside the exponentials.
-Schedule sm90_prefill(const Env& dims) {
+//
+// Long sequences: a CTA a tile, those of a group of heads side by side on the same keys. Short ones
+// on a persistent grid: the next tile's queries and keys are on their way during this one's last
+// steps, and the heads of a block of queries follow each other, so that blocks come heaviest first.
+// Measured on an H200 (TFLOP/s, causal, 32/8 heads of 128): 16 packed sequences of 1024 queries 364
+// and 421, 8 of 2048 477 and 531, 4 of 4096 585 and 554. The groups take turns: 1 to 3 %.
+Schedule sm90_prefill(const Config& config, const Env& dims) {
+  const bool packed = config.has("cu_q");
+  const int64_t sequences = packed ? std::max<int64_t>(dims.at("B1") - 1, 1) : 1;
+  const bool is_short = dims.at("Tq") / sequences <= kShort;
+  const std::string block = packed ? "t" : "i";
   Schedule s;
-  s.name = "wgmma_128x128";
+  s.name = is_short ? "wgmma_128x128_short" : "wgmma_128x128";
   s.tile = {{"BM", 128}, {"BN", 128}, {"TRIM", 128}};
   s.gpu.dims = {{"D", dims.at("D")}};
   s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 24, .runs = {"q"}},
                  {.name = "mma", .groups = 2, .regs = 240, .runs = {"qk", "pv"}}};
   for (const char* load : {"q", "k", "v"}) s.gpu.copy[load].via = gpu::Via::kTma;
+  // A block of queries may end inside the tensor: by the warps, not by boxes.
+  s.gpu.copy["o"].staging_columns = 64;
   s.gpu.product["qk"] = {};
   s.gpu.product["pv"] = {.a_registers = true};
   s.gpu.loop["j"].late = "pv";
   s.gpu.fast = {"p"};  // weights below 2^-126 of the largest are lost in the sums anyway
-  s.gpu.rings = {
-      {.copies = {"q"}, .depth = 1}, {.copies = {"k"}, .depth = 2}, {.copies = {"v"}, .depth = 2}};
+  s.gpu.rings = {{.copies = {"q"}, .depth = is_short ? 2 : 1},
+                 {.copies = {"k"}, .depth = 2},
+                 {.copies = {"v"}, .depth = 2}};
+  s.gpu.turns = {{.loop = "j", .each_step = true}};
+  if (is_short) {
+    s.gpu.grid = gpu::Grid::kPersistent;
+    s.gpu.order.axes = {block, "hkv", "g"};
+  } else {
+    s.gpu.order.axes = {"hkv", block, "g"};
+  }
   return s;
 }
 
@@ -162,17 +185,34 @@ Schedule sm90_prefill(const Env& dims) {
 // does.
 bool sm90_takes(const Config& config, const Env& dims) {
   const int64_t D = dims.at("D");
-  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128) && !config.has("cu_q");
+  return size_bytes(config.dtype("q")) == 2 && (D == 64 || D == 128);
+}
+
+// Where the copy engine does not take the alignment. Packed calls find the owners of blocks in a
+// workspace that the schedules of one kernel share: their blocks are of one size.
+Schedule behind(const Schedule& fragments, const Config& config, const Env& dims) {
+  const int64_t queries = config.has("cu_q") ? fragments.tile.at("BM") : dims.at("Tq");
+  Schedule s = sm90_strips_attention(queries, dims.at("D"), config.dtype("q"));
+  if (!config.has("cu_q")) return s;
+  s.name += "_tall";
+  s.tile["BM"] = fragments.tile.at("BM");
+  s.gpu.strips.threads = static_cast<int>(2 * s.tile["BM"]);
+  s.gpu.ctas_per_sm = 1;
+  return s;
 }
 
 Schedule prefill_schedule(const Config& config, const Env& dims, const TargetInfo& target) {
   if (target.gpu) {
-    Schedule by_fma = sm90_fma_attention(dims.at("Tq"), dims.at("D"));
-    by_fma.tile["TRIM"] = by_fma.tile.at("BN");
-    by_fma.gpu.dims = {{"D", dims.at("D")}};
-    if (!sm90_takes(config, dims)) return by_fma;
-    Schedule s = sm90_prefill(dims);
-    s.otherwise = {by_fma};
+    const bool by_fragments = sm90_takes(config, dims);
+    Schedule s = by_fragments
+                     ? sm90_prefill(config, dims)
+                     : sm90_strips_attention(dims.at("Tq"), dims.at("D"), config.dtype("q"));
+    if (by_fragments) s.otherwise = {behind(s, config, dims)};
+    for (Schedule* strips : {&s, by_fragments ? &s.otherwise[0] : &s}) {
+      if (!strips->gpu.roles.empty()) continue;
+      strips->tile["TRIM"] = strips->tile.at("BN");
+      strips->gpu.dims = {{"D", dims.at("D")}};
+    }
     return s;
   }
   Schedule s;
@@ -311,6 +351,9 @@ Tq=77 Tk=517 Hq=4 Hkv=2 D=128 lse=1 : ci
 Tq=500 Tk=130 Hq=2 Hkv=1 D=128 causal=1 lse=1 : ci
 Tq=333 Tk=641 Hq=2 Hkv=1 D=64 causal=1 lse=1 : ci
 Tq=128 Tk=129 Hq=1 Hkv=1 D=256 causal=1 dtype=f32 : ci
+Tq=210 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1 : smoke,ci
+Tq=40 Tk=260 B1=4 cu_q=1 cu_k=1 Hq=1 Hkv=1 D=128 dtype=f16 causal=1 : smoke,ci
+Tq=150 Tk=300 B1=4 cu_q=1 cu_k=1 Hq=1 Hkv=1 D=64 window_left=70 window_right=9 sink=1 lse=1 : ci
 Tq=700 Tk=700 B1=17 cu_q=1 cu_k=1 Hq=4 Hkv=2 D=64 causal=1 lse=1 : ci
 Tq=2000 Tk=2000 B1=1001 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=16 causal=1 : ci
 Tq=2048 Tk=2048 Hq=8 Hkv=8 D=128 causal=1 : llm
@@ -318,6 +361,14 @@ Tq=2048 Tk=2048 Hq=8 Hkv=2 D=128 causal=1 : llm
 Tq=2048 Tk=2048 Hq=8 Hkv=2 D=128 : llm
 Tq=512 Tk=512 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=512 Tk=512 Hq=14 Hkv=2 D=64 causal=1 scale=0.125 : llm
+Tq=16384 Tk=16384 B1=17 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : llm
+Tq=16000 Tk=16000 B1=24 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : llm
+Tq=16384 Tk=16384 B1=9 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=16384 Tk=16384 B1=5 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=16384 Tk=16384 B1=2 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=4096 Tk=4096 Hq=32 Hkv=8 D=96 causal=1 : full
+Tq=4096 Tk=4096 Hq=32 Hkv=8 D=80 scale=0.1118 : full
+Tq=4096 Tk=4096 Hq=32 Hkv=8 D=256 causal=1 scale=0.0625 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 : full
 Tq=4096 Tk=4096 Hq=4 Hkv=1 D=128 causal=1 window_left=511 : full
 Tq=16384 Tk=16384 Hq=16 Hkv=16 D=128 : large

@@ -42,7 +42,8 @@ void gated_mlp_tiles(Kernel& k, const Config& config) {
 const std::vector<std::string> kWeights = {"w_gate", "w_up"};
 
 Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
-  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("I"), 2);
+  const gpu::Labels products = {"mm_gate", "mm_up"};
+  Schedule strips = sm90_strips_product(dims.at("M"), dims.at("I"), config.dtype("x"), products);
   std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
                                                              .columns = dims.at("I"),
                                                              .depth = dims.at("K"),
@@ -51,10 +52,10 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
                                                              .left = "x",
                                                              .out = "out",
                                                              .right = kWeights,
-                                                             .products = {"mm_gate", "mm_up"}},
+                                                             .products = products},
                                                             target);
-  if (!tensor_cores) return by_fma;
-  tensor_cores->otherwise = {by_fma};
+  if (!tensor_cores) return strips;
+  tensor_cores->otherwise = {strips};
   return *tensor_cores;
 }
 

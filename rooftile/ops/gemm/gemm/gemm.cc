@@ -34,9 +34,9 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
                                                              .result = config.dtype("d"),
                                                              .b_is_kn = config.flag("layout") == 1},
                                                             target);
-  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
-  if (!tensor_cores) return by_fma;
-  tensor_cores->otherwise = {by_fma};
+  Schedule strips = sm90_strips_product(dims.at("M"), dims.at("N"), config.dtype("a"));
+  if (!tensor_cores) return strips;
+  tensor_cores->otherwise = {strips};
   return *tensor_cores;
 }
 

@@ -28,7 +28,7 @@ void gemm_batched_tiles(dsl::Kernel& k, const Config& config) {
 // Products of a batch are shared among the threads, so each may be one block wide. B is packed
 // where it is used: there is no phase before that could know which products share it.
 Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
-  Schedule by_fma = sm90_fma_product(dims.at("M"), dims.at("N"));
+  Schedule strips = sm90_strips_product(dims.at("M"), dims.at("N"), config.dtype("a"));
   std::optional<Schedule> tensor_cores = sm90_gemm_schedule({.rows = dims.at("M"),
                                                              .columns = dims.at("N"),
                                                              .depth = dims.at("K"),
@@ -37,8 +37,8 @@ Schedule sm90(const Config& config, const Env& dims, const TargetInfo& target) {
                                                              .result = config.dtype("d"),
                                                              .b_is_kn = config.flag("layout") == 1},
                                                             target);
-  if (!tensor_cores) return by_fma;
-  tensor_cores->otherwise = {by_fma};
+  if (!tensor_cores) return strips;
+  tensor_cores->otherwise = {strips};
   return *tensor_cores;
 }
 

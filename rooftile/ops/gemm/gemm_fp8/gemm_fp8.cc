@@ -55,7 +55,7 @@ Schedule gemm_fp8_schedule(const Config& config, const Env& dims, const TargetIn
                                       .result = config.dtype("d")},
                                      target);
     s.gpu.product["mm"].bytes = true;
-    s.otherwise = {sm90_fma_product(dims.at("M"), dims.at("N"))};
+    s.otherwise = {sm90_mma_product(dims.at("M"), dims.at("N"), DType::kBf16)};
     return s;
   }
   // The blocks of a bf16 product, which this is once both operands have been widened into scratch.

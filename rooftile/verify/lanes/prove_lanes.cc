@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rooftile/verify/lanes/prove_lanes.h"
+
+#include "rooftile/verify/lanes/bounds.h"
+#include "rooftile/verify/lanes/budget.h"
+#include "rooftile/verify/lanes/copies.h"
+#include "rooftile/verify/lanes/once.h"
+#include "rooftile/verify/lanes/uniform.h"
+#include "rooftile/verify/lanes/walk.h"
+
+namespace rooftile::verify {
+
+std::vector<Finding> prove_lanes(const lanes::Program& kernel, const LaneContract& contract) {
+  Walk walk(kernel, contract);
+  Bounds bounds;
+  Budget budget;
+  Copies copies(kernel);
+  Once once(kernel);
+  walk.run({&bounds, &copies, &budget, &once});
+  copies.finish(walk);
+  budget.finish(walk);
+  once.finish(walk);
+  prove_uniform(kernel, walk.report());
+  return walk.report().take();
+}
+
+}  // namespace rooftile::verify
