@@ -173,7 +173,7 @@ std::set<std::string> ids_owed(const lanes::Program& kernel) {
   if (!kernel.maps.empty()) out.insert("lanes.tma");
   each_instr(kernel.body, [&](const lanes::Instr& i) {
     if (touches(i, lanes::kGlobal)) {
-      out.insert({"lanes.global", "lanes.overflow", "lanes.alignment", "lanes.global-race"});
+      out.insert({"lanes.global", "lanes.overflow", "lanes.alignment"});
       if ((lanes::ins_info(i.ins).writes & lanes::kGlobal) != 0) out.insert("lanes.once");
     }
     if (touches(i, lanes::kShared | lanes::kPeer))

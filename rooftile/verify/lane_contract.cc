@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/verify/lane_contract.h"
 
-#if __has_include("rooftile/verify/lanes/prove_lanes.h")
 #include "rooftile/verify/tile/contract_facts.h"
 
 namespace rooftile::verify {
@@ -58,4 +57,3 @@ LaneContract lane_contract(const codegen::GpuVariant& variant, size_t phase) {
 }
 
 }  // namespace rooftile::verify
-#endif

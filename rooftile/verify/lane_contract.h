@@ -5,7 +5,6 @@
 #pragma once
 
 #include "rooftile/codegen/gpu/lower.h"
-#if __has_include("rooftile/verify/lanes/prove_lanes.h")
 #include "rooftile/verify/lanes/prove_lanes.h"
 
 namespace rooftile::verify {
@@ -13,4 +12,3 @@ namespace rooftile::verify {
 LaneContract lane_contract(const codegen::GpuVariant& variant, size_t phase);
 
 }  // namespace rooftile::verify
-#endif

@@ -2,6 +2,8 @@
 #include "rooftile/verify/owed.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace rooftile::verify {
 namespace {
@@ -12,8 +14,15 @@ using lanes::Ins;
 struct Deeds {
   bool global = false, global_write = false, shared = false, async = false, generic_shared = false;
   bool barriers = false, waits = false, products = false, meets = false;
+  std::set<std::string> read, written;  // tensors
+  bool reads_its_writes() const {
+    return std::any_of(read.begin(), read.end(),
+                       [&](const std::string& tensor) { return written.count(tensor) > 0; });
+  }
   void see(const lanes::Instr& i) {
     const lanes::InsInfo& info = lanes::ins_info(i.ins);
+    if ((info.reads & lanes::kGlobal) != 0) read.insert(i.global.tensor);
+    if ((info.writes & lanes::kGlobal) != 0) written.insert(i.global.tensor);
     const unsigned spaces = unsigned{info.reads} | unsigned{info.writes};
     global |= (spaces & lanes::kGlobal) != 0;
     global_write |= (info.writes & lanes::kGlobal) != 0;
@@ -77,12 +86,14 @@ std::vector<Kind> owed_by_addresses(const lanes::Program& kernel) {
   if (d.global) {
     out.push_back(Kind::kGlobalBounds);
     out.push_back(Kind::kLaneOverflow);
-    out.push_back(Kind::kGlobalRace);
   }
+  if (d.reads_its_writes()) out.push_back(Kind::kGlobalRace);
   if (d.shared || d.barriers) out.push_back(Kind::kSharedBounds);
   if (d.global || d.shared) out.push_back(Kind::kLaneAlignment);
   if (!kernel.maps.empty()) out.push_back(Kind::kTensorMap);
   if (d.global_write) out.push_back(Kind::kWriteOnce);
+  if (d.products) out.push_back(Kind::kFragments);
+  if (d.meets) out.push_back(Kind::kUniform);
   out.push_back(Kind::kBudget);
   return out;
 }
@@ -97,11 +108,7 @@ std::vector<Kind> owed_by_protocol(const lanes::Program& kernel) {
   if (d.barriers) out.push_back(Kind::kBarriers);
   if (d.waits) out.push_back(Kind::kNoDeadlock);
   if (d.async && d.generic_shared) out.push_back(Kind::kFences);
-  if (d.meets) out.push_back(Kind::kUniform);
-  if (d.products) {
-    out.push_back(Kind::kProductTokens);
-    out.push_back(Kind::kFragments);
-  }
+  if (d.products) out.push_back(Kind::kProductTokens);
   return out;
 }
 

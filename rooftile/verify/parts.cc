@@ -7,23 +7,14 @@
 
 #include "rooftile/base/hash.h"
 #include "rooftile/verify/contract/prove_contract.h"
+#include "rooftile/verify/cpu/prove_cpu.h"
+#include "rooftile/verify/lane_contract.h"
 #include "rooftile/verify/matches.h"
 #include "rooftile/verify/owed.h"
 #include "rooftile/verify/placed/prove_placed.h"
+#include "rooftile/verify/protocol/prove_protocol.h"
 #include "rooftile/verify/tile/contract_facts.h"
 #include "rooftile/verify/tile/prove_tile.h"
-#if __has_include("rooftile/verify/lanes/prove_lanes.h")
-#include "rooftile/verify/lane_contract.h"
-#define RT_HAS_LANES 1
-#endif
-#if __has_include("rooftile/verify/protocol/prove_protocol.h")
-#include "rooftile/verify/protocol/prove_protocol.h"
-#define RT_HAS_PROTOCOL 1
-#endif
-#if __has_include("rooftile/verify/cpu/prove_cpu.h")
-#include "rooftile/verify/cpu/prove_cpu.h"
-#define RT_HAS_CPU 1
-#endif
 
 namespace rooftile::verify {
 
@@ -32,16 +23,11 @@ using codegen::GpuVariant;
 namespace {
 
 std::vector<Finding> lane_findings(const GpuVariant& variant, size_t phase) {
-#ifdef RT_HAS_LANES
   return prove_lanes(variant.phases[phase], lane_contract(variant, phase));
-#else
-  (void)variant, (void)phase;
-  return {};
-#endif
 }
 
 // What the launcher has checked of dims and attributes before it takes this variant.
-[[maybe_unused]] std::vector<Expr> checked_facts(const GpuVariant& variant) {
+std::vector<Expr> checked_facts(const GpuVariant& variant) {
   std::vector<Expr> out;
   for (const ContractFact& fact : contract_facts(*variant.program)) out.push_back(fact.fact);
   out.insert(out.end(), variant.needs.conditions.begin(), variant.needs.conditions.end());
@@ -49,21 +35,11 @@ std::vector<Finding> lane_findings(const GpuVariant& variant, size_t phase) {
 }
 
 std::vector<Finding> protocol_findings(const GpuVariant& variant, size_t phase) {
-#ifdef RT_HAS_PROTOCOL
   return prove_protocol(variant.phases[phase], checked_facts(variant));
-#else
-  (void)variant, (void)phase;
-  return {};
-#endif
 }
 
 std::vector<Finding> cpu_findings(const KernelSource& source) {
-#ifdef RT_HAS_CPU
   return prove_cpu(source.tiles, source.schedule, source.target);
-#else
-  (void)source;
-  return {};
-#endif
 }
 
 std::vector<Finding> contract_findings(const KernelSource& source) {

@@ -23,7 +23,7 @@ namespace {
 constexpr int kSolverRounds = 12;     // of asking again with lemmas that the last model breaks
 constexpr int kShrinkQuestions = 40;  // for smaller models
 constexpr int kDivisorAttempts = 8;   // to prove one divisor positive, under different facts
-constexpr Budget kDivisorBudget{200'000, 24, 40, 12};
+constexpr WorkBudget kDivisorBudget{200'000, 24, 40, 12};
 constexpr Wide kSmall = 4;  // values that need no shrinking
 
 // What occurs in expressions, each shared part visited once.
@@ -335,7 +335,7 @@ std::vector<Formula> Arithmetic::Impl::lemmas_against(const std::vector<Formula>
   size_t degree = 2;
   for (const auto& entry : model) degree = std::max(degree, atoms_.factors(entry.first).size());
   const Point at(bounds, &model);
-  int64_t work = Budget{}.work;
+  int64_t work = WorkBudget{}.work;
   std::vector<Formula> lemmas =
       product_lemmas(atoms_, literals, at, {kEach, degree, 2, 32, kWideMax}, work);
   const std::vector<Formula> pairs = pair_lemmas(atoms_, known_, at, kEach);
@@ -416,7 +416,7 @@ bool Arithmetic::Impl::meets(const Model& model, const Expr* goal, Answer& answe
 // Smaller values, symbol by symbol from the largest, each bounded by the least power of two that
 // leaves a point.
 void Arithmetic::Impl::shrink(std::vector<Formula> formulas, const Expr* goal, Answer& answer) {
-  constexpr Budget kBudget{100'000, 40, 40, 8, 1};
+  constexpr WorkBudget kBudget{100'000, 40, 40, 8, 1};
   std::vector<std::pair<int64_t, std::string>> order;
   for (const auto& [name, v] : answer.model)
     if (name.find('[') == std::string::npos) order.emplace_back(v < 0 ? v : -v, name);

@@ -91,7 +91,7 @@ struct Branch {
 
 class Search {
  public:
-  Search(AtomTable& atoms, const Known& known, const Strategy& strategy, Budget budget)
+  Search(AtomTable& atoms, const Known& known, const Strategy& strategy, WorkBudget budget)
       : atoms_(atoms), known_(known), strategy_(strategy), budget_(budget) {}
 
   Outcome run(const std::vector<Formula>& formulas) {
@@ -172,7 +172,7 @@ class Search {
   AtomTable& atoms_;
   const Known& known_;
   const Strategy strategy_;
-  Budget budget_;
+  WorkBudget budget_;
   size_t degree_ = 2;  // the highest of the products that were asked about
   Model model_;
   std::vector<Formula> root_lemmas_;
@@ -431,7 +431,7 @@ void Search::keep_model(const Branch& b) {
 }  // namespace
 
 Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
-                   Budget budget) {
+                   WorkBudget budget) {
   Outcome last;
   for (const Strategy& strategy : kStrategies) {
     if (budget.strategies-- == 0) break;

@@ -15,7 +15,7 @@
 
 namespace rooftile::verify::arith {
 
-struct Budget {
+struct WorkBudget {
   int64_t work = 1'200'000;  // of sums and products
   int branches = 100;
   int lemmas = 120;
@@ -33,7 +33,7 @@ struct Outcome {
 // Defining axioms of all atoms in `formulas` are added here. `budget` is for each of a few
 // strategies.
 Outcome find_point(AtomTable& atoms, const std::vector<Formula>& formulas, const Known& known,
-                   Budget budget = {});
+                   WorkBudget budget = {});
 
 // Atoms of the formulas and, transitively, of what those are made from.
 class AtomClosure {

@@ -89,11 +89,11 @@ class Walker {
     lookup.store = position;
     lookup.index = term.args();
     const std::string number = "." + std::to_string(++lookups_);
-    for (const std::vector<Walk>* walks :
+    for (const std::vector<AxisWalk>* walks :
          {&store->scope.tiles, &store->scope.loops, &store->positions})
-      for (const Walk& walk : *walks)
+      for (const AxisWalk& walk : *walks)
         lookup.renamed.emplace(walk.var, Expr::sym(walk.var + number));
-    for (const Walk& walk : store->scope.tiles) lookup.owners.push_back(walk.var + number);
+    for (const AxisWalk& walk : store->scope.tiles) lookup.owners.push_back(walk.var + number);
     for (const Expr& fact : facts_of(*store))
       scope.domain.push_back(substitute(fact, lookup.renamed));
     for (size_t d = 0; d < store->index.size(); ++d)
@@ -111,7 +111,7 @@ class Walker {
     for (int axis = 0; axis < 4; ++axis) {
       const std::string var = position_name(axis);
       const bool walked = std::any_of(access.positions.begin(), access.positions.end(),
-                                      [&](const Walk& w) { return w.var == var; });
+                                      [&](const AxisWalk& w) { return w.var == var; });
       out.push_back(walked ? Expr::sym(var) : Expr(0));
     }
     return out;
@@ -128,7 +128,7 @@ class Walker {
       out_.shapes.push_back({n.id, scope, Expr(0) <= count});
       scope.tiles.push_back({n.vars[i], 0, count, 1});
     }
-    for (const Walk& walk : scope.tiles)
+    for (const AxisWalk& walk : scope.tiles)
       for (const Expr& fact : range_of(walk)) scope.domain.push_back(fact);
     block(n.block, scope);
   }
@@ -149,8 +149,8 @@ class Walker {
       case Op::kTiles:
         return;  // only at the top level
       case Op::kLoop: {
-        const Walk walk = {n.name, read(n.begin, n, scope), read(n.end, n, scope),
-                           read(n.step, n, scope)};
+        const AxisWalk walk = {n.name, read(n.begin, n, scope), read(n.end, n, scope),
+                               read(n.step, n, scope)};
         if (!walk.step.is_const()) out_.shapes.push_back({n.id, scope, Expr(1) <= walk.step});
         Scope inside = scope;
         inside.loops.push_back(walk);
@@ -251,7 +251,7 @@ class Walker {
 
 Accesses collect_accesses(const ir::Program& program) { return Walker(program).run(); }
 
-std::vector<Expr> range_of(const Walk& walk) {
+std::vector<Expr> range_of(const AxisWalk& walk) {
   const Expr var = Expr::sym(walk.var);
   std::vector<Expr> out = {walk.begin <= var, var < walk.end};
   if (walk.step.is_const() && !walk.step.is_const(1))
@@ -262,7 +262,7 @@ std::vector<Expr> range_of(const Walk& walk) {
 std::vector<Expr> facts_of(const Access& access) {
   std::vector<Expr> out = access.scope.domain;
   out.insert(out.end(), access.scope.conditions.begin(), access.scope.conditions.end());
-  for (const Walk& walk : access.positions)
+  for (const AxisWalk& walk : access.positions)
     for (const Expr& fact : range_of(walk)) out.push_back(fact);
   return out;
 }

@@ -19,7 +19,7 @@ namespace rooftile::verify {
 using Substitution = std::map<std::string, Expr, std::less<>>;
 
 // A symbol that runs over begin, begin + step, ..., below end.
-struct Walk {
+struct AxisWalk {
   std::string var;
   Expr begin, end, step = 1;
 };
@@ -37,8 +37,8 @@ struct Lookup {
 // Where an access stands: what must be so when it is carried out.
 struct Scope {
   size_t phase = 0;              // counted from 0
-  std::vector<Walk> tiles;       // indices of the parallel space: which instance
-  std::vector<Walk> loops;       // serial loops around, outermost first
+  std::vector<AxisWalk> tiles;   // indices of the parallel space: which instance
+  std::vector<AxisWalk> loops;   // serial loops around, outermost first
   std::vector<Expr> domain;      // ranges of indices, what is known of elements looked up
   std::vector<Expr> conditions;  // of kWhen
   std::vector<Lookup> lookups;
@@ -50,8 +50,8 @@ struct Access {
   ir::ValueId node = -1;  // the load or store, or the node whose expression reads the index
   std::string tensor;
   Scope scope;
-  std::vector<Walk> positions;  // `at.<axis>`, of axes that a dimension walks
-  std::vector<Expr> index;      // the element, a dimension each
+  std::vector<AxisWalk> positions;  // `at.<axis>`, of axes that a dimension walks
+  std::vector<Expr> index;          // the element, a dimension each
   bool adds = false;
   std::string unknown;  // why `index` says nothing, or empty
   // What must hold for the access to be what `index` says, besides the bounds of the tensor: index
@@ -76,7 +76,7 @@ Accesses collect_accesses(const ir::Program& program);
 
 // Everything known where the access is carried out: domain, conditions, ranges of positions.
 std::vector<Expr> facts_of(const Access& access);
-std::vector<Expr> range_of(const Walk& walk);
+std::vector<Expr> range_of(const AxisWalk& walk);
 // "store to `d`, %12"
 std::string subject_of(const ir::Program& program, const Access& access);
 

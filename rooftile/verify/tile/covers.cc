@@ -28,7 +28,7 @@ Expr all_of(const std::vector<Expr>& conditions) {
   return out;
 }
 
-bool same_walks(const std::vector<Walk>& a, const std::vector<Walk>& b) {
+bool same_walks(const std::vector<AxisWalk>& a, const std::vector<AxisWalk>& b) {
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) {
            return x.var == y.var && x.begin.same_as(y.begin) && x.end.same_as(y.end) &&
                   x.step.same_as(y.step);
@@ -95,14 +95,14 @@ class Cover {
   void replace(StoreGroup& group, const std::string& var, const Expr& by) {
     const Substitution values = {{var, by}};
     for (Expr& e : group.access.index) e = substitute(e, values);
-    for (Walk& w : group.access.positions) w.end = substitute(w.end, values);
+    for (AxisWalk& w : group.access.positions) w.end = substitute(w.end, values);
     for (Runner& r : group.runners) r.count = substitute(r.count, values);
     group.condition = substitute(group.condition, values);
   }
 
   // Innermost first: that is the order in which they are most likely laid side by side.
   bool name_instances(StoreGroup& group) {
-    const std::vector<Walk>&loops = group.access.scope.loops, &tiles = group.access.scope.tiles;
+    const std::vector<AxisWalk>&loops = group.access.scope.loops, &tiles = group.access.scope.tiles;
     for (auto walk = loops.rbegin(); walk != loops.rend(); ++walk) {
       const Expr count = max(ceil_div(walk->end - walk->begin, walk->step), Expr(0));
       if (!walk->begin.is_const(0) || !walk->step.is_const(1))
@@ -120,13 +120,13 @@ class Cover {
   }
 
   // The lookup whose element is this index of the parallel space, forwards or backwards.
-  static const Lookup* lookup_by(const StoreGroup& group, const Walk& walk) {
+  static const Lookup* lookup_by(const StoreGroup& group, const AxisWalk& walk) {
     for (const Lookup& lookup : group.access.scope.lookups)
       if (lookup.index.size() == 1 && mentions(lookup.index[0], walk.var)) return &lookup;
     return nullptr;
   }
 
-  bool name_by_lookup(StoreGroup& group, const Walk& walk, const Lookup& lookup) {
+  bool name_by_lookup(StoreGroup& group, const AxisWalk& walk, const Lookup& lookup) {
     const Access& store = accesses_.all[lookup.store];
     const ir::TensorParam& table = *reasoner_.program().tensor(store.tensor);
     const std::optional<Split> part = split(lookup.index[0], walk.var);
@@ -144,9 +144,9 @@ class Cover {
     replace(group, walk.var, forwards ? found : length - Expr(1) - found);
     // Inner first: the position in what one instance stored, then that instance.
     const auto renamed = [&](const std::string& var) { return lookup.renamed.at(var).name(); };
-    for (const Walk& position : store.positions)
+    for (const AxisWalk& position : store.positions)
       group.runners.push_back({renamed(position.var), substitute(position.end, lookup.renamed)});
-    const Walk& owner = store.scope.tiles[0];
+    const AxisWalk& owner = store.scope.tiles[0];
     group.runners.push_back({renamed(owner.var), owner.end});
     group.tensors.push_back(table.name);
     return true;
@@ -170,7 +170,7 @@ class Cover {
       const Expr& index = group.access.index[d];
       std::vector<Runner> mine;
       Expr count = 1, first = index;
-      for (const Walk& w : group.access.positions)
+      for (const AxisWalk& w : group.access.positions)
         if (const std::optional<Split> part = split(index, w.var);
             !part || !part->coefficient.is_const(0)) {
           if (!part || !(part->coefficient.is_const(1) || w.end.is_const(1)))
@@ -203,7 +203,7 @@ class Cover {
   // Indices of looked-up stores that no runner stands for.
   static std::string stray_symbol(const StoreGroup& group) {
     std::vector<Expr> all = group.access.index;
-    for (const Walk& w : group.access.positions) all.push_back(w.end);
+    for (const AxisWalk& w : group.access.positions) all.push_back(w.end);
     all.push_back(group.condition);
     for (const Lookup& lookup : group.access.scope.lookups)
       for (const auto& entry : lookup.renamed) {

@@ -11,9 +11,9 @@ namespace {
 // The symbols that an access brings along, besides dims and attributes.
 std::set<std::string> own_symbols(const Access& access) {
   std::set<std::string> out;
-  for (const std::vector<Walk>* walks :
+  for (const std::vector<AxisWalk>* walks :
        {&access.scope.tiles, &access.scope.loops, &access.positions})
-    for (const Walk& walk : *walks) out.insert(walk.var);
+    for (const AxisWalk& walk : *walks) out.insert(walk.var);
   for (const Lookup& lookup : access.scope.lookups)
     for (const auto& [from, to] : lookup.renamed) out.insert(to.name());
   return out;
@@ -35,7 +35,7 @@ class TwoInstances {
     for (const Expr& fact : facts_of(b)) facts_.push_back(substitute(fact, renamed_));
     for (size_t d = 0; d < a.index.size(); ++d)
       equations_.push_back({a.index[d], substitute(b.index[d], renamed_)});
-    for (const Walk& walk : a.scope.tiles) unknown_.push_back(walk.var);
+    for (const AxisWalk& walk : a.scope.tiles) unknown_.push_back(walk.var);
     // Who stored an element looked up is worth knowing first: the rest follows from it.
     for (const Lookup& lookup : a.scope.lookups)
       for (const std::string& owner : lookup.owners)

@@ -55,7 +55,7 @@ class TileProver {
 
   // Sizes, attributes and elements of index tensors of a model; the rest says where.
   Counterexample example_of(const Env& model, const Scope& scope,
-                            const std::vector<Walk>& positions) const {
+                            const std::vector<AxisWalk>& positions) const {
     Counterexample example;
     for (const auto& [name, value] : model)
       if (is_argument(name)) example.call.emplace(name, value);
@@ -65,9 +65,9 @@ class TileProver {
     };
     for (const std::string& suffix : {std::string(), std::string(kOther)}) {
       const std::string prime = suffix.empty() ? "" : " of the other instance";
-      for (const Walk& walk : scope.tiles) put(walk.var + suffix, walk.var + prime);
-      for (const Walk& walk : scope.loops) put(walk.var + suffix, walk.var + prime);
-      for (const Walk& walk : positions) put(walk.var + suffix, walk.var + prime);
+      for (const AxisWalk& walk : scope.tiles) put(walk.var + suffix, walk.var + prime);
+      for (const AxisWalk& walk : scope.loops) put(walk.var + suffix, walk.var + prime);
+      for (const AxisWalk& walk : positions) put(walk.var + suffix, walk.var + prime);
     }
     return example;
   }
@@ -116,7 +116,7 @@ class TileProver {
 
   // Takes an answer into a finding. False if the finding is settled by it.
   bool take(Finding& f, const Answer& answer, const Scope& scope,
-            const std::vector<Walk>& positions, const std::string& what) const {
+            const std::vector<AxisWalk>& positions, const std::string& what) const {
     if (answer.verdict == Verdict::kProved) return true;
     if (answer.verdict == Verdict::kRefuted) {
       f.prover = answer.prover;
@@ -299,7 +299,7 @@ class TileProver {
     auto same = [](const Expr& x, const Expr& y) { return x.same_as(y); };
     return a.positions.size() == b.positions.size() &&
            std::equal(a.positions.begin(), a.positions.end(), b.positions.begin(),
-                      [](const Walk& x, const Walk& y) {
+                      [](const AxisWalk& x, const AxisWalk& y) {
                         return x.var == y.var && x.end.same_as(y.end);
                       }) &&
            std::equal(a.index.begin(), a.index.end(), b.index.begin(), b.index.end(), same);
