@@ -7,7 +7,6 @@ if(ROOFTILE_SANITIZE)
 endif()
 add_library(rooftile_sanitized_code OBJECT EXCLUDE_FROM_ALL ${ROOFTILE_SOURCES} ${ROOFTILE_OP_LIST}
   ${ROOFTILE_RAW_TEXTS})
-rooftile_precompile(rooftile_sanitized_code)
 target_link_libraries(rooftile_sanitized_code PRIVATE rooftile_flags fmt::fmt nlohmann_json::nlohmann_json
   OpenMP::OpenMP_CXX)
 target_compile_options(rooftile_sanitized_code PRIVATE -O0 -g1 -fsanitize=address,undefined
