@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of verify (lanes.h) that needs no unrolling, and takes a tenth of its time: all rules but
-// the range of array indices.
+// The part of verify (lanes.h) that needs no unrolling, and takes a tenth of its time: all rules
+// but the range of array indices.
 #pragma once
 
 #include "rooftile/lanes/lanes.h"
