@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
     Plans, PrefillSchedules,
     ::testing::Values(
         Variation{"Cover", "grid=cover", kPacked}, Variation{"FromRegisters", "staging=0", kPacked},
-        Variation{"Persistent", "turns=none order=none", kPacked},
+        Variation{"Persistent", "grid=persistent depth=2 turns=none order=none", kPacked},
         Variation{"HeadsFastest", "grid=cover order=hkv+t+g turns=none depth=1", kPacked},
         Variation{"AsItIs", "depth=2", kPacked},
         Variation{"OneGroup", "BM=64 groups=1 BN=64 TRIM=64 regs=0/0 turns=none", kPacked}),
