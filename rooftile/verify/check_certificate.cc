@@ -124,7 +124,8 @@ class Checker {
   }
 
   Status check_owed(const std::vector<Entry>& entries) const {
-    for (const auto& [where, ids] : owed())
+    for (const auto& [place, ids] : owed()) {
+      const auto& where = place;  // clang 14 captures no structured binding
       for (const std::string& id : ids) {
         const bool there = std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
           return entry.id == id && entry.variant == where.first && entry.phase == where.second;
@@ -135,6 +136,7 @@ class Checker {
                             std::to_string(where.second),
                         id);
       }
+    }
     return {};
   }
 

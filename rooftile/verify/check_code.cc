@@ -92,12 +92,12 @@ std::string fragments(const lanes::Program& kernel) {
   });
   // Every element of a block of 64 rows is in one register of one thread.
   for (const int n : {8, 256}) {
-    std::vector<int> times(static_cast<size_t>(64 * n));
+    std::vector<int> times(size_t{64} * static_cast<size_t>(n));
     for (int thread = 0; thread < 128; ++thread)
       for (int r = 0; r < n / 2; ++r) {
         const int row = thread / 32 * 16 + thread % 32 / 4 + (r & 2) * 4;
         const int column = r / 4 * 8 + thread % 4 * 2 + (r & 1);
-        ++times[static_cast<size_t>(row * n + column)];
+        ++times[static_cast<size_t>(row) * static_cast<size_t>(n) + static_cast<size_t>(column)];
       }
     if (std::any_of(times.begin(), times.end(), [](int t) { return t != 1; }))
       wrong = "the table of sums";
