@@ -305,7 +305,7 @@ Result<int> run(const Options& options) {
                         written = certify(options.certificate, kernels[job], proof);
                     });
   const int status = report.finish();
-  RT_RETURN_IF_ERROR(written);
+  if (!written.ok()) return written.diag();
   RT_RETURN_IF_ERROR(out->close());
   return status;
 }
