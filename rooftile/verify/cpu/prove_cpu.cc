@@ -53,15 +53,6 @@ class CpuProver {
   }
 
  private:
-  Finding start(Kind kind, std::string subject, const SourceLoc& loc = {}) {
-    reasoner_.begin();
-    Finding f;
-    f.kind = kind;
-    f.subject = std::move(subject);
-    f.loc = loc;
-    f.verdict = Verdict::kProved;
-    return f;
-  }
   void finish(Finding f) {
     if (f.verdict == Verdict::kProved && f.prover == Prover::kNone) f.prover = Prover::kDataflow;
     const std::vector<std::string> rests_on = f.assumptions;
@@ -100,13 +91,13 @@ class CpuProver {
   // ---- cpu.bounds, tensors: loops walk no more than the tile
 
   void phase(const Node& tiles) {
-    Finding f =
-        start(Kind::kCpuBounds, "row and vector loops over " + ir::node_str(tiles), tiles.loc);
+    Finding f = reasoner_.begin(Kind::kCpuBounds,
+                                "row and vector loops over " + ir::node_str(tiles), tiles.loc);
     steps(f, tiles.block, tiles.id);
     finish(std::move(f));
 
-    Finding count =
-        start(Kind::kCpuOverflow, "number of instances of " + ir::node_str(tiles), tiles.loc);
+    Finding count = reasoner_.begin(Kind::kCpuOverflow,
+                                    "number of instances of " + ir::node_str(tiles), tiles.loc);
     Expr total = 1;
     for (const Expr& extent : tiles.extents) total = total * extent;
     at_most(count, {total}, kMostInstances);
@@ -182,8 +173,8 @@ class CpuProver {
   // ---- cpu.bounds, scratch: everything fits its part
 
   void fits(const ScratchPart& part) {
-    Finding f = start(Kind::kCpuBounds, "scratch `" + part.name + "`",
-                      part.source >= 0 ? program_.node(part.source).loc : SourceLoc());
+    Finding f = reasoner_.begin(Kind::kCpuBounds, "scratch `" + part.name + "`",
+                                part.source >= 0 ? program_.node(part.source).loc : SourceLoc());
     for (size_t i = 0; i < part.holds.size(); ++i)
       need(f, part.source, part.holds[i] <= part.extents[i], "what is packed");
     if (part.buffer >= 0) values_fit(f, part);
@@ -337,10 +328,10 @@ class CpuProver {
       (part.owner == ScratchPart::kShared ? shared : own)
           .push_back(codegen::bytes(part) * Expr(times));
     }
-    Finding f = start(Kind::kCpuOverflow, "scratch of a thread");
+    Finding f = reasoner_.begin(Kind::kCpuOverflow, "scratch of a thread");
     at_most(f, own, kMostThreadBytes);
     finish(std::move(f));
-    f = start(Kind::kCpuOverflow, "memory that threads share");
+    f = reasoner_.begin(Kind::kCpuOverflow, "memory that threads share");
     at_most(f, shared, kMostSharedBytes);
     finish(std::move(f));
   }
@@ -353,7 +344,7 @@ class CpuProver {
   // An index is inside its dimension (tile.bounds) and a dimension's reach is part of the tensor's,
   // which the launcher has computed without wrapping.
   void addresses() {
-    Finding f = start(Kind::kCpuOverflow, "offsets into tensors");
+    Finding f = reasoner_.begin(Kind::kCpuOverflow, "offsets into tensors");
     f.assumptions = {"tile.bounds", "the launcher: no element lies 2^58 elements from the first"};
     finish(std::move(f));
   }
@@ -361,7 +352,7 @@ class CpuProver {
   // ---- cpu.race
 
   void races() {
-    Finding f = start(Kind::kCpuRace, "threads");
+    Finding f = reasoner_.begin(Kind::kCpuRace, "threads");
     for (const ScratchPart& part : scratch_) {
       const bool whole_tensor =
           part.form == ScratchPart::kWorkspace || part.form == ScratchPart::kAhead;
@@ -382,7 +373,7 @@ class CpuProver {
   // ---- cpu.alignment
 
   void alignment() {
-    Finding f = start(Kind::kCpuAlignment, "vectors, elements, scratch");
+    Finding f = reasoner_.begin(Kind::kCpuAlignment, "vectors, elements, scratch");
     for (const ScratchPart& part : scratch_)
       if (part.element_bytes <= 0 || 64 % part.element_bytes != 0)
         refuse(f, "elements of `" + part.name + "` do not divide the 64 bytes that parts start at");

@@ -37,15 +37,6 @@ class TileProver {
     return count;
   }
 
-  Finding start(Kind kind, std::string subject, const SourceLoc& loc) {
-    reasoner_.begin();
-    Finding f;
-    f.kind = kind;
-    f.subject = std::move(subject);
-    f.loc = loc;
-    f.verdict = Verdict::kProved;
-    return f;
-  }
   void finish(Finding f) {
     reasoner_.settle(f);
     findings_.push_back(std::move(f));
@@ -136,10 +127,10 @@ class TileProver {
       if (!claim.holds.is_const(1)) of_node[claim.node].push_back(&claim);
     for (const auto& [id, claims] : of_node) {
       const ir::Node& n = program_.node(id);
-      Finding f =
-          start(Kind::kTileBounds,
-                "extents and divisors of " + std::string(ir::op_name(n.op)) + " " + ir::node_str(n),
-                n.loc);
+      Finding f = reasoner_.begin(
+          Kind::kTileBounds,
+          "extents and divisors of " + std::string(ir::op_name(n.op)) + " " + ir::node_str(n),
+          n.loc);
       for (const ShapeClaim* claim : claims) {
         std::vector<Expr> facts = claim->scope.domain;
         facts.insert(facts.end(), claim->scope.conditions.begin(), claim->scope.conditions.end());
@@ -153,8 +144,8 @@ class TileProver {
 
   void bounds(const Access& access) {
     const ir::TensorParam& tensor = *program_.tensor(access.tensor);
-    Finding f =
-        start(Kind::kTileBounds, subject_of(program_, access), program_.node(access.node).loc);
+    Finding f = reasoner_.begin(Kind::kTileBounds, subject_of(program_, access),
+                                program_.node(access.node).loc);
     const std::vector<Expr> facts = facts_of(access);
     bool going = access.unknown.empty();
     if (!going) f.verdict = Verdict::kUnknown, f.reason = access.unknown;
@@ -176,8 +167,9 @@ class TileProver {
     for (const Access& a : accesses_.all)
       if (a.kind == Access::kStore && a.scope.phase == phase) stores[a.tensor].push_back(&a);
     for (const auto& [tensor, list] : stores) {
-      Finding f = start(Kind::kTileOnce, subject_of(program_, *list[0]) + phase_text(phase),
-                        program_.node(list[0]->node).loc);
+      Finding f =
+          reasoner_.begin(Kind::kTileOnce, subject_of(program_, *list[0]) + phase_text(phase),
+                          program_.node(list[0]->node).loc);
       for (size_t i = 0; i < list.size() && f.verdict == Verdict::kProved; ++i)
         for (size_t j = i; j < list.size() && f.verdict == Verdict::kProved; ++j)
           if (!(list[i]->adds && list[j]->adds))
@@ -224,7 +216,7 @@ class TileProver {
   }
 
   void order(size_t phase) {
-    Finding f = start(Kind::kTileOrder, "reads and stores" + phase_text(phase), {});
+    Finding f = reasoner_.begin(Kind::kTileOrder, "reads and stores" + phase_text(phase), {});
     for (const Access& a : accesses_.all)
       if (a.scope.phase == phase && f.loc.file.empty()) f.loc = program_.node(a.node).loc;
     for (const Access& read : accesses_.all) {
@@ -307,7 +299,7 @@ class TileProver {
 
   void complete(const ir::TensorParam& tensor, size_t phase, const std::string& subject,
                 const SourceLoc& loc) {
-    Finding f = start(Kind::kTileCovers, subject, loc);
+    Finding f = reasoner_.begin(Kind::kTileCovers, subject, loc);
     const Coverage coverage = covered_before(reasoner_, accesses_, tensor.name, phase);
     f.verdict = coverage.verdict;
     for (const Access& a : accesses_.all)

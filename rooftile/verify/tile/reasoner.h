@@ -30,8 +30,8 @@ class Reasoner {
   bool distinct(const Expr& term, const std::vector<Expr>& facts);
 
   const ir::Program& program() const { return program_; }
-  // Begins and ends the account of one finding.
-  void begin();
+  // Begins and ends the account of one finding, which counts as proved until an answer differs.
+  Finding begin(Kind kind, std::string subject, const SourceLoc& loc = {});
   void settle(Finding& finding);  // adds assumptions, evidence, prover and time
 
  private:
