@@ -55,6 +55,9 @@ namespace rooftile {
   X(kOutOfBounds,     "RT-V002", "a tile program reads or writes outside a tensor")                    \
   X(kUnwritten,       "RT-V003", "a tile program reads, or leaves, memory that nothing has written")   \
   X(kRace,            "RT-V004", "two tiles of one phase touch the same element, and one of them writes it") \
+  X(kUnproved,        "RT-V005", "an obligation of a kernel is not proved, and proved kernels are demanded") \
+  X(kRefuted,         "RT-V006", "an obligation of a kernel is refuted: there is a call that breaks it")   \
+  X(kCertificate,     "RT-V007", "a certificate does not hold for the kernel that it names")           \
   X(kEmuSetup,        "RT-E001", "a launch does not fit the kernel that the emulator is to run")       \
   X(kEmuDeadlock,     "RT-E002", "threads of a kernel wait for what never comes")                      \
   X(kEmuUninit,       "RT-E003", "a kernel uses a register or memory that nothing has written")        \

@@ -221,7 +221,7 @@ Result<verify::Checked> check_file(const std::string& text) {
   if (!kernels) return kernels.status();
   const ShippedKernel* shipped = find(*kernels, *head);
   if (shipped == nullptr)
-    return Diag{.code = ErrorCode::kCache,
+    return Diag{.code = ErrorCode::kCertificate,
                 .subject = head->name,
                 .message = "no such kernel is shipped",
                 .found = head->kernel + ", schedule " + head->schedule};

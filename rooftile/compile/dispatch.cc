@@ -190,8 +190,8 @@ Result<CallOptions> with_demands(const OpDef& op, CallOptions options) {
   options.proved = options.proved || proofs_demanded();
   if (!options.proved) return options;
   if (options.route == Route::kRaw)
-    return usage(op, ErrorCode::kUnsupported, "hand-written kernels are not proved", "",
-                 "route raw", "route tile, or no demand for proofs");
+    return usage(op, ErrorCode::kUnproved, "hand-written kernels are not proved", "", "route raw",
+                 "route tile, or no demand for proofs");
   options.route = Route::kTile;
   return options;
 }

@@ -21,6 +21,7 @@
 #include "rooftile/compile/target.h"
 #include "rooftile/dsl/dsl.h"
 #include "rooftile/ops/raw_kernel.h"
+#include "rooftile/ops/waiver.h"
 #include "rooftile/runtime/tensor_view.h"
 
 namespace rooftile {
@@ -134,6 +135,7 @@ struct KernelDef {
   // A raw kernel: where it is measured to be faster than the tile kernel, so that a call takes it
   // unasked; the evidence stands beside it. null: nowhere.
   Predicate preferred;
+  std::vector<Waiver> waivers;  // of obligations that the provers leave open
 
   bool is_raw() const { return raw != nullptr; }
   Route route() const { return is_raw() ? Route::kRaw : Route::kTile; }

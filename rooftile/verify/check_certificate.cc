@@ -17,12 +17,10 @@ using nlohmann::ordered_json;
 
 namespace {
 
-using Waivers = std::vector<std::pair<std::string, std::string>>;
-
 Diag refuse(const std::string& name, std::string message, std::string found = "",
             std::string expected = "") {
   Diag diag;
-  diag.code = ErrorCode::kCache;
+  diag.code = ErrorCode::kCertificate;
   diag.subject = name.empty() ? "certificate" : name;
   diag.message = std::move(message);
   diag.found = std::move(found);
@@ -50,7 +48,7 @@ Entry entry_of(const ordered_json& json) {
 
 class Checker {
  public:
-  Checker(const ordered_json& json, const KernelSource& source, const Waivers& waivers)
+  Checker(const ordered_json& json, const KernelSource& source, const std::vector<Waiver>& waivers)
       : json_(json), source_(source), waivers_(waivers) {}
 
   Result<Checked> run() {
@@ -145,7 +143,7 @@ class Checker {
     if (entry.verdict != "proved") {
       const bool waived = entry.verdict == "unknown" && !entry.waiver.empty() &&
                           std::any_of(waivers_.begin(), waivers_.end(), [&](const auto& waiver) {
-                            return waiver.first == entry.id && waiver.second == entry.waiver;
+                            return waiver.obligation == entry.id && waiver.why == entry.waiver;
                           });
       if (!waived) return refuse(name_, "an obligation is not proved", what, entry.verdict);
       return {};
@@ -176,7 +174,7 @@ class Checker {
 
   const ordered_json& json_;
   const KernelSource& source_;
-  const Waivers& waivers_;
+  const std::vector<Waiver>& waivers_;
   std::string name_;
 };
 
@@ -196,7 +194,7 @@ Result<CertificateHead> certificate_head(std::string_view text) {
 }
 
 Result<Checked> check_certificate(std::string_view text, const KernelSource& source,
-                                  const Waivers& waivers) {
+                                  const std::vector<Waiver>& waivers) {
   try {
     const ordered_json json = ordered_json::parse(text);
     return Checker(json, source, waivers).run();

@@ -10,7 +10,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "rooftile/base/diag.h"
@@ -32,6 +31,6 @@ Result<CertificateHead> certificate_head(std::string_view text);
 
 // RT-V007 with the first thing that does not hold.
 Result<Checked> check_certificate(std::string_view text, const KernelSource& source,
-                                  const std::vector<std::pair<std::string, std::string>>& waivers);
+                                  const std::vector<Waiver>& waivers);
 
 }  // namespace rooftile::verify

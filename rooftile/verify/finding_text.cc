@@ -25,7 +25,7 @@ Diag diag_of(const KernelProof& proof, const Obligation& obligation) {
   const KindInfo& kind = kind_info(finding.kind);
   const bool refuted = finding.verdict == Verdict::kRefuted;
   Diag diag;
-  diag.code = refuted ? ErrorCode::kRace : ErrorCode::kUnsupported;
+  diag.code = refuted ? ErrorCode::kRefuted : ErrorCode::kUnproved;
   diag.subject = proof.op.empty() ? proof.name : proof.op;
   diag.message = std::string(kind.id) + (refuted ? " is refuted: " : " is not proved: ") +
                  (finding.reason.empty() ? std::string(kind.what) : finding.reason);

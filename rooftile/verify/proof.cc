@@ -30,13 +30,12 @@ const Obligation* KernelProof::first_open() const {
   return nullptr;
 }
 
-void apply_waivers(const std::vector<std::pair<std::string, std::string>>& waivers,
-                   KernelProof& proof) {
+void apply_waivers(const std::vector<Waiver>& waivers, KernelProof& proof) {
   for (Obligation& obligation : proof.obligations)
-    for (const auto& [id, why] : waivers)
+    for (const Waiver& waiver : waivers)
       if (obligation.finding.verdict == Verdict::kUnknown &&
-          id == kind_info(obligation.finding.kind).id)
-        obligation.waiver = why;
+          waiver.obligation == kind_info(obligation.finding.kind).id)
+        obligation.waiver = waiver.why;
 }
 
 }  // namespace rooftile::verify

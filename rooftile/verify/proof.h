@@ -4,9 +4,9 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "rooftile/ops/waiver.h"
 #include "rooftile/verify/verdict.h"
 
 namespace rooftile::verify {
@@ -42,7 +42,6 @@ struct KernelProof {
 
 // An author's word (obligation id, why) for obligations that nobody can decide. What is refuted is
 // wrong, whatever the source says.
-void apply_waivers(const std::vector<std::pair<std::string, std::string>>& waivers,
-                   KernelProof& proof);
+void apply_waivers(const std::vector<Waiver>& waivers, KernelProof& proof);
 
 }  // namespace rooftile::verify

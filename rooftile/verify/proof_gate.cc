@@ -31,7 +31,7 @@ bool known_to_be_proved(const std::string& key) {
 
 Status require_proved(const KernelSource& source) {
   if (source.route == Route::kRaw)
-    return Diag{.code = ErrorCode::kUnsupported,
+    return Diag{.code = ErrorCode::kUnproved,
                 .subject = source.program.name,
                 .message = "a hand-written kernel is not proved, and proved ones are demanded",
                 .found = "kernel " + source.name,
@@ -39,7 +39,7 @@ Status require_proved(const KernelSource& source) {
   if (known_to_be_proved(verify::proof_key(source))) return {};
   const verify::KernelProof proof = verify::prove(source);
   if (!proof.error.empty())
-    return Diag{.code = ErrorCode::kUnsupported,
+    return Diag{.code = ErrorCode::kUnproved,
                 .subject = source.program.name,
                 .message = "proved kernels are demanded, and the provers cannot run",
                 .found = proof.error};

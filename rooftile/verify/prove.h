@@ -9,7 +9,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "rooftile/base/diag.h"
@@ -21,9 +20,9 @@ namespace rooftile::verify {
 struct ProofJob {
   // Made in the child: generating code is part of what may fail.
   std::function<Result<KernelSource>()> source;
-  std::string op, kernel, config;                            // empty: of no OpDef
-  std::string schedule, target;                              // as people call them
-  std::vector<std::pair<std::string, std::string>> waivers;  // obligation id, why
+  std::string op, kernel, config;  // empty: of no OpDef
+  std::string schedule, target;    // as people call them
+  std::vector<Waiver> waivers;
 };
 
 struct ProveOptions {

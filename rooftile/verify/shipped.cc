@@ -73,6 +73,7 @@ ProofJob job_for(const ShippedKernel& shipped) {
   job.config = shipped.config.str();
   job.schedule = shipped.schedule.str();
   job.target = shipped.target;
+  job.waivers = shipped.kernel->waivers;
   job.source = [shipped]() -> Result<KernelSource> {
     Result<TargetInfo> target = proof_target(shipped.target);
     if (!target.ok()) return target.diag();
