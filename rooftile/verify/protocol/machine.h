@@ -25,6 +25,7 @@ namespace rooftile::verify::protocol {
 struct Request {
   AtomId leaf = kNoAtom;  // a condition that all who ask share
   int warp = -1;          // or: a decision of this warp alone
+  bool ticket = false;    // of it: that what other CTAs are to add has come; there is no other answer
   bool present() const { return leaf != kNoAtom || warp >= 0; }
 };
 
@@ -113,6 +114,9 @@ class Machine {
   void arrive(const At& at, int barrier, int arrivals, uint32_t lanes, Handing handing);
   void complete_if_due(int barrier);
   void complete(int barrier);
+  Progress wait_for_ticket(const At& at);
+  bool adds_from(int pc) const;
+  bool hindmost_waits(const State& state) const;
   Progress exec_meeting(const At& at);
   Progress named(const At& at, int id, int threads, bool wait);
   Progress cluster(const At& at);
@@ -173,6 +177,7 @@ class Machine {
 
   const Flat& flat_;
   const Liveness live_;
+  Bits adding_;  // operations from which a warp may yet come to add to a ticket
   Terms& terms_;
   Accesses accesses_;
   State* s_ = nullptr;
