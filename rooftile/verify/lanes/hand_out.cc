@@ -94,7 +94,8 @@ void HandOuts::look(const Body& body) {
 bool HandOuts::keep(const Stmt& loop, HandOut found, std::vector<const Stmt*> members) {
   std::set<std::string> changed;
   for (const Stmt& stmt : loop.body)
-    if (std::find(members.begin(), members.end(), &stmt) == members.end()) assigned({stmt}, changed);
+    if (std::find(members.begin(), members.end(), &stmt) == members.end())
+      assigned({stmt}, changed);
   std::set<std::string> names = {loop.name};
   for (const Stmt* member : members)
     if (member->kind == StmtKind::kDecl && !names.insert(member->name).second) return false;
@@ -117,8 +118,7 @@ bool HandOuts::equal_parts(const Stmt& loop) {
   h.form = HandOut::kEqualParts;
   const Val slot = reg(loop.name);
   if (!same(loop.begin, lanes::floor_div(special32(Special::kCtaX), size_)) ||
-      !same(loop.step, lanes::floor_div(special32(Special::kGridX), size_)) ||
-      loop.body.size() < 4)
+      !same(loop.step, lanes::floor_div(special32(Special::kGridX), size_)) || loop.body.size() < 4)
     return false;
   h.slot = loop.name;
   h.count = loop.end;
@@ -175,9 +175,9 @@ bool HandOuts::runs(const Body& body, size_t at) {
   const int64_t shared_waves =
       is_fn(left, Fn::kSub) && left->args[1]->kind == ValKind::kInt ? left->args[1]->integer : 0;
   if (shared_waves < 0 || shared_waves > 1 << 20) return false;
-  const Val whole = reg(out.take(
-      lanes::select(lanes::equal(tiles, waves * workers), waves,
-                    lanes::max(waves - Val(static_cast<int>(shared_waves)), 0))));
+  const Val whole =
+      reg(out.take(lanes::select(lanes::equal(tiles, waves * workers), waves,
+                                 lanes::max(waves - Val(static_cast<int>(shared_waves)), 0))));
   // The steps of a tile: from the first number in the loop that is a product.
   const Stmt &shared_stmt = loop.body[0], &at_stmt = loop.body[1];
   if (shared_stmt.kind != StmtKind::kDecl || at_stmt.kind != StmtKind::kDecl) return false;
@@ -191,8 +191,8 @@ bool HandOuts::runs(const Body& body, size_t at) {
   const Val begin = reg(out.take(worker * run + lanes::min(worker, longer)));
   const Val end = reg(out.take(begin + run + lanes::select(worker < longer, 1, 0)));
   const Val first = reg(out.take(lanes::floor_div(begin, steps)));
-  const Val pieces = reg(out.take(
-      lanes::select(begin < end, lanes::floor_div(end - 1, steps) - first + 1, 0)));
+  const Val pieces =
+      reg(out.take(lanes::select(begin < end, lanes::floor_div(end - 1, steps) - first + 1, 0)));
   const Val long_steps = reg(out.take(longer * (run + 1)));
   if (!out.ok() || out.at() != at || !same(loop.end, whole + pieces)) return false;
   const auto worker_of = [&](const Val& step) {

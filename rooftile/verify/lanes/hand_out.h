@@ -5,7 +5,8 @@
 // a tile, and how many others send theirs, a kernel computes from the number of the CTA. That this
 // comes out right for every number of tiles, steps and CTAs is a matter of a few lemmas on integers
 // (docs/decisions/0004-proofs.md, "Parts"), not of a solver: the arithmetic here is compared,
-// operation by operation, with the two forms that the lemmas are about. What differs is no hand-out.
+// operation by operation, with the two forms that the lemmas are about. What differs is no
+// hand-out.
 //
 // The walk then takes the registers of the pattern for numbers of which the lemmas tell:
 //   every tile has one owner; an owner's number is not below that of the slot that sends to it;
@@ -28,9 +29,9 @@ struct HandOut {
     kRuns,        // whole tiles, then runs of the steps of the rest; a slot a CTA
   };
   Form form = kEqualParts;
-  int ways = 0;              // kEqualParts
-  lanes::Val count, steps;   // kEqualParts: of all parts; kRuns: of tiles. Steps of a tile
-  std::string slot;          // registers; the slot of this CTA, or of the loop's item
+  int ways = 0;             // kEqualParts
+  lanes::Val count, steps;  // kEqualParts: of all parts; kRuns: of tiles. Steps of a tile
+  std::string slot;         // registers; the slot of this CTA, or of the loop's item
   std::string tile, first, last;
   std::string owner, others;  // "" in a role that computes no sums
 };

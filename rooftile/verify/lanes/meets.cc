@@ -120,7 +120,8 @@ class Meets {
   // Row and column, and that it is not in a loop of its own: each who comes to it does it once.
   bool names_the_ticket(Kind kind, const TensorSite& site, const PartsAt& parts) {
     if (site.index.size() != 2) return wrong(kind, site, "tickets have a row and a column"), false;
-    if (!is(kind, site, site.index[0] == row(parts.owner), "the ticket is the owner's")) return false;
+    if (!is(kind, site, site.index[0] == row(parts.owner), "the ticket is the owner's"))
+      return false;
     if (site.loops.back().parts == nullptr)
       return wrong(kind, site, "it is done more than once for a part"), false;
     const auto here = columns(site);
@@ -313,17 +314,17 @@ class Meets {
     for (const TensorSite& write : writes) {
       const auto hits = columns(write);
       if (!hits || write.extent.back() != read.extent.back() || write.index.size() != 2) {
-        walk_.report().unknown(Kind::kGlobalRace, *read.stmt, "which columns are stored is not known");
+        walk_.report().unknown(Kind::kGlobalRace, *read.stmt,
+                               "which columns are stored is not known");
         return false;
       }
       for (const Hit& hit : *hits) group_of.emplace(hit.at[0], hit.whose[0] / kGroup);
     }
     const auto hits = columns(read);
-    const bool match =
-        hits && std::all_of(hits->begin(), hits->end(), [&](const Hit& hit) {
-          const auto it = group_of.find(hit.at[0]);
-          return it != group_of.end() && it->second == hit.whose[0] / kGroup;
-        });
+    const bool match = hits && std::all_of(hits->begin(), hits->end(), [&](const Hit& hit) {
+                         const auto it = group_of.find(hit.at[0]);
+                         return it != group_of.end() && it->second == hit.whose[0] / kGroup;
+                       });
     if (!match)
       wrong(Kind::kGlobalRace, read, "a group reads what its like in the other CTA has not stored");
     return match;
@@ -339,6 +340,8 @@ class Meets {
 
 }  // namespace
 
-std::set<std::string> prove_meets(Walk& walk, TensorSites& sites) { return Meets(walk, sites).run(); }
+std::set<std::string> prove_meets(Walk& walk, TensorSites& sites) {
+  return Meets(walk, sites).run();
+}
 
 }  // namespace rooftile::verify

@@ -31,8 +31,7 @@ std::vector<const Stmt*> StatementOrder::between(const Stmt& a, const Stmt& b) c
       if (first.index >= to_b[common].index) return out;
       for (size_t level = common + 1; level-- > 0;) {
         const size_t begin = level == common ? first.index + 1 : 0;
-        for (size_t i = begin; i < to_b[level].index; ++i)
-          out.push_back(&(*to_b[level].body)[i]);
+        for (size_t i = begin; i < to_b[level].index; ++i) out.push_back(&(*to_b[level].body)[i]);
       }
       return out;
     }

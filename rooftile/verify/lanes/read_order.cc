@@ -106,21 +106,22 @@ bool read_before_the_group_meets(Walk& walk, const TensorSite& read,
     bool fenced = write.stmt->instr.ins != Ins::kTmaStore, met = false;
     for (const Stmt* stmt : order.between(*read.stmt, *write.stmt)) {
       fenced = fenced || is_instr(*stmt, Ins::kProxyFence);
-      met = met || (fenced && is_instr(*stmt, Ins::kNamedSync) &&
-                    is_of_a_group(walk, *stmt, sites));
+      met =
+          met || (fenced && is_instr(*stmt, Ins::kNamedSync) && is_of_a_group(walk, *stmt, sites));
     }
     if (!met) return false;
     whose.emplace_back("tid");
-    const auto to = hits_of(walk.symbols(), other, whose), from = hits_of(walk.symbols(), form, whose);
+    const auto to = hits_of(walk.symbols(), other, whose),
+               from = hits_of(walk.symbols(), form, whose);
     if (!to || !from) return false;
     stored.resize(from->size());
     for (size_t i = 0; i < from->size(); ++i)
       for (const Hit& box : *to) {
         const Hit& hit = (*from)[i];
         if (apart(hit, read.extent, box, write.extent)) continue;
-        const bool alike =
-            std::equal(hit.whose.begin(), hit.whose.end() - 1, box.whose.begin()) &&
-            hit.whose.back() / kGroup == box.whose.back() / kGroup && hit.whose.back() >= kGroup;
+        const bool alike = std::equal(hit.whose.begin(), hit.whose.end() - 1, box.whose.begin()) &&
+                           hit.whose.back() / kGroup == box.whose.back() / kGroup &&
+                           hit.whose.back() >= kGroup;
         if (!alike || !inside(hit, read.extent, box, write.extent)) return false;
         stored[i] = true;
       }

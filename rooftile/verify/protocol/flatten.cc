@@ -481,9 +481,8 @@ class Flattener {
     if (!s.uniform || !s.orelse.empty()) return false;
     std::set<std::string> given;
     for (const Stmt& inner : s.body) {
-      const bool scalar = inner.kind == StmtKind::kDecl
-                              ? inner.count == 0 && inner.value.present()
-                              : inner.kind == StmtKind::kAssign;
+      const bool scalar = inner.kind == StmtKind::kDecl ? inner.count == 0 && inner.value.present()
+                                                        : inner.kind == StmtKind::kAssign;
       if (!scalar) return false;
       if (inner.kind == StmtKind::kAssign) given.insert(target_of(inner.target));
     }
@@ -497,8 +496,7 @@ class Flattener {
   void emit_selects(const Stmt& s) {
     touch(s);
     for (const Stmt& inner : s.body) {
-      const std::string reg =
-          inner.kind == StmtKind::kDecl ? inner.name : target_of(inner.target);
+      const std::string reg = inner.kind == StmtKind::kDecl ? inner.name : target_of(inner.target);
       if (!relevant(reg)) continue;
       Val value = inner.value;
       if (inner.kind == StmtKind::kAssign) {
@@ -528,7 +526,9 @@ class Flattener {
     emit_body(s.body);
     int end = here();
     if (!s.orelse.empty()) {
-      emit(OpKind::kElse, &s);
+      Op& otherwise = emit(OpKind::kElse, &s);
+      otherwise.uniform = s.uniform;
+      otherwise.local = only_local(s.body) && only_local(s.orelse);
       out_.ops[static_cast<size_t>(at)].target = here();
       label_ = here();
       emit_body(s.orelse);

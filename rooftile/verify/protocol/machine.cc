@@ -101,11 +101,17 @@ Request Machine::run(State& state) {
     if (!first.present() || (adds && !adder_asks)) first = request_;
     adder_asks = adder_asks || adds;
   }
-  if (ticket.present() && !adder_asks && hindmost_waits(state)) return ticket;
-  if (ticket.present() && !shared.present() && !own.present())
-    throw Fault{Kind::kNoDeadlock,
-                "a ticket is waited for while who is to add to one before is held up", ticket.warp,
-                state.warps[static_cast<size_t>(ticket.warp)].pc};
+  if (ticket.present()) {
+    const int hindmost = hindmost_waiting(state);
+    if (hindmost >= 0) {
+      ticket.warp = hindmost;
+      return ticket;
+    }
+    if (!shared.present() && !own.present())
+      throw Fault{Kind::kNoDeadlock,
+                  "a ticket is waited for while who is to add to one before is held up",
+                  ticket.warp, state.warps[static_cast<size_t>(ticket.warp)].pc};
+  }
   return shared.present() ? shared : own;
 }
 
@@ -117,26 +123,28 @@ bool Machine::adds_from(int pc) const {
 // of earlier rounds (docs/decisions/0004-proofs.md, "Parts"). That all of them end needs of this
 // CTA that nobody is held up who has yet to add in an earlier round than any that waits: of those
 // who add, the hindmost waits itself. Where it stands for another reason, the copies may go on.
-bool Machine::hindmost_waits(const State& state) const {
+int Machine::hindmost_waiting(const State& state) const {
   const auto round = [](const Warp& w) -> const Frame* {
     for (const Frame& f : w.frames)
       if (f.kind == Frame::kUndecided) return f.loop >= 0 ? &f : nullptr;
     return nullptr;
   };
   const Frame* hindmost = nullptr;
-  bool waits = false;
-  for (const Warp& warp : state.warps) {
+  int waiting = -1;
+  for (size_t w = 0; w < state.warps.size(); ++w) {
+    const Warp& warp = state.warps[w];
     if (warp.done || !adds_from(warp.pc)) continue;
     const Frame* here = round(warp);
     if (here == nullptr || (hindmost != nullptr && here->loop != hindmost->loop))
       throw Refusal{"rounds of those who add to tickets cannot be compared", warp.pc};
     if (hindmost != nullptr && here->index > hindmost->index) continue;
-    if (hindmost == nullptr || here->index < hindmost->index) waits = false;
+    if (hindmost == nullptr || here->index < hindmost->index) waiting = -1;
     hindmost = here;
     const Op& op = flat_.ops[static_cast<size_t>(warp.pc)];
-    waits = waits || (op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal);
+    if (op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal)
+      waiting = static_cast<int>(w);
   }
-  return waits;
+  return waiting;
 }
 
 void Machine::answer(State& state, const Request& request, bool yes) {
