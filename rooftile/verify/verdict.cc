@@ -33,9 +33,9 @@ std::string_view verdict_name(Verdict verdict) {
 }
 
 std::string_view prover_name(Prover prover) {
-  constexpr std::array<std::string_view, 9> kNames = {"none",  "constant",    "enumeration",
-                                                      "rank",  "interval",    "dataflow",
-                                                      "graph", "exploration", "solver"};
+  constexpr std::array<std::string_view, 10> kNames = {
+      "none",     "constant", "enumeration", "rank",        "interval",
+      "dataflow", "lemma",    "graph",       "exploration", "solver"};
   return kNames[static_cast<size_t>(prover)];
 }
 

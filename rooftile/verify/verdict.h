@@ -44,6 +44,7 @@ enum class Prover : uint8_t {
   kRank,         // linear algebra over F2
   kInterval,     // bounds of linear terms
   kDataflow,     // over the statements of a program
+  kLemma,        // a form about which lemmas are shown: docs/decisions/0004-proofs.md, "Parts"
   kGraph,        // a marked graph without a token-free cycle
   kExploration,  // every reachable state of the protocol was visited
   kSolver,       // Z3

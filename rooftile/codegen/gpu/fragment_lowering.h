@@ -32,6 +32,8 @@ class FragmentLowering {
  public:
   FragmentLowering(const ir::Program& program, const Placed& placed, std::string name);
   Result<lanes::Program> run();
+  // Of a loop split over the grid: parts, or steps, of all tiles; else tiles.
+  Expr work_count() const;
 
  private:
   using Val = lanes::Val;
@@ -53,7 +55,6 @@ class FragmentLowering {
   void bind_tile(const Val& tile, Body& out);
   Val number32(const std::string& hint, const Expr& expr, Body& out);
   Expr tile_count() const;
-  Expr work_count() const;
   int cluster_size() const;
   void drain(Body& out);
   void events(const std::vector<Event>& list, Body& out);

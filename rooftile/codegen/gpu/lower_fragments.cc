@@ -46,9 +46,11 @@ void need_map(const ir::Program& program, const std::string& name, GpuNeeds& nee
     needs.conditions.push_back(row % Expr(elements) == Expr(0));
 }
 
-// A step for every part: sums start with a product.
-void need_whole_parts(const ir::Program& program, const PlacedSplit& split, GpuNeeds& needs) {
+// A step for every part: sums start with a product. Parts, or steps, of all tiles are numbered.
+void need_whole_parts(const ir::Program& program, const PlacedSplit& split, const Expr& work,
+                      GpuNeeds& needs) {
   if (!split.over_grid()) return;
+  add_condition(work <= Expr(kLargestGrid), &needs);
   const Node& loop = program.node(split.loop);
   const Expr steps = ceil_div(loop.end - loop.begin, loop.step);
   if (!steps.is_const() || steps.value() < std::max(split.ways, 1))
@@ -87,9 +89,10 @@ Result<std::vector<GpuVariant>> lower_fragments(const ir::Program& program, cons
     Result<Placed> placed = place(*turned, schedule.gpu, id);
     if (!placed.ok()) return placed.diag();
     scheduled += placed->str(*turned);
-    Result<lanes::Program> lanes = FragmentLowering(*turned, *placed, phase).run();
+    FragmentLowering lowering(*turned, *placed, phase);
+    Result<lanes::Program> lanes = lowering.run();
     if (!lanes.ok()) return lanes.diag();
-    need_whole_parts(*turned, placed->split, variant.needs);
+    need_whole_parts(*turned, placed->split, lowering.work_count(), variant.needs);
     for (const PlacedRing& ring : placed->rings)
       for (const std::vector<PlacedCopy>& copies : ring.alternatives)
         for (const PlacedCopy& copy : copies)

@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "rooftile/verify/lanes/determined.h"
-#include "rooftile/verify/lanes/store_form.h"
-#include "rooftile/verify/lanes/tape.h"
+#include "rooftile/verify/lanes/meets.h"
+#include "rooftile/verify/lanes/read_order.h"
+#include "rooftile/verify/lanes/store_hits.h"
 
 namespace rooftile::verify {
 
@@ -14,7 +15,6 @@ using lanes::Instr;
 
 namespace {
 
-constexpr int64_t kMostPoints = 1 << 20;
 constexpr size_t kMostChoices = 4;
 
 // Stores with one base: the box that their offsets fill.
@@ -23,58 +23,6 @@ struct Group {
   std::vector<StoreForm> forms;
   std::vector<int64_t> low, size;  // of the box
 };
-
-// The offsets at which threads and copies store, and which thread does.
-bool enumerate(const Symbols& symbols, const StoreForm& form,
-               std::vector<std::vector<int64_t>>& hits, std::vector<int64_t>* threads = nullptr) {
-  Tape tape(symbols);
-  std::vector<int> offsets, selectors;
-  for (const Expr& e : form.offset) offsets.push_back(tape.add(e));
-  for (const Expr& e : form.selectors) selectors.push_back(tape.add(e));
-  const auto tid = std::find(form.counted.begin(), form.counted.end(), "tid");
-  if (threads != nullptr && tid == form.counted.end()) return false;
-  std::vector<std::pair<int, Interval>> axes;
-  int64_t points = 1;
-  for (const std::string& name : form.counted) {
-    const Interval range = symbols.find(name)->range;
-    if (!range.bounded()) return false;
-    axes.emplace_back(tape.input(name), range);
-    points *= range.hi - range.lo + 1;
-    if (points > kMostPoints) return false;
-  }
-  std::vector<int64_t> at;
-  for (const auto& [slot, range] : axes) at.push_back(range.lo);
-  for (int64_t point = 0; point < points; ++point) {
-    for (size_t i = 0; i < axes.size(); ++i)
-      if (axes[i].first >= 0) tape.set(axes[i].first, at[i]);
-    if (!tape.run()) return false;
-    if (std::all_of(selectors.begin(), selectors.end(),
-                    [&](int slot) { return tape.value(slot) != 0; })) {
-      std::vector<int64_t> hit;
-      for (int slot : offsets) hit.push_back(tape.value(slot));
-      hits.push_back(std::move(hit));
-      if (threads != nullptr)
-        threads->push_back(at[static_cast<size_t>(tid - form.counted.begin())]);
-    }
-    for (size_t i = 0; i < axes.size(); ++i) {
-      if (++at[i] <= axes[i].second.hi) break;
-      at[i] = axes[i].second.lo;
-    }
-  }
-  return true;
-}
-
-// What the stores of a form have in common: its base, whatever its symbols are called.
-std::string key_of(const StoreForm& form) {
-  std::string key;
-  for (const Expr& base : form.base) key += base.str() + ";";
-  for (size_t d = 0; d < form.digits.size(); ++d) {
-    const std::string name = form.digits[d].symbol.name();
-    for (size_t at; (at = key.find(name)) != std::string::npos;)
-      key.replace(at, name.size(), "$" + std::to_string(d));
-  }
-  return key;
-}
 
 class Proof {
  public:
@@ -214,8 +162,11 @@ class Proof {
   std::string box(Group& group) {
     const size_t rank = group.forms[0].offset.size();
     std::vector<std::vector<int64_t>> hits;
-    for (const StoreForm& form : group.forms)
-      if (!enumerate(walk_.symbols(), form, hits)) return "too many threads and copies to look at";
+    for (const StoreForm& form : group.forms) {
+      auto found = hits_of(walk_.symbols(), form);
+      if (!found) return "too many threads and copies to look at";
+      for (Hit& hit : *found) hits.push_back(std::move(hit.at));
+    }
     if (hits.empty()) return {};
     group.low.assign(rank, INT64_MAX);
     std::vector<int64_t> high(rank, INT64_MIN);
@@ -419,29 +370,6 @@ class Proof {
   const bool kept_ = tensor_.read || walk_.contract().kept.count(tensor_.name) != 0;
 };
 
-// Whether every element that is read is stored by the thread that reads it, in the same tile.
-bool by_the_same_threads(Walk& walk, const TensorSite& read,
-                         const std::vector<TensorSite>& writes) {
-  const StoreForm form = store_form(walk, read);
-  if (!form.wrong.empty()) return false;
-  std::vector<std::vector<int64_t>> hits, stored;
-  std::vector<int64_t> readers, writers;
-  for (const TensorSite& write : writes) {
-    const StoreForm other = store_form(walk, write);
-    if (other.wrong.empty() && write.extent == read.extent && key_of(other) == key_of(form) &&
-        !enumerate(walk.symbols(), other, stored, &writers))
-      return false;
-  }
-  if (!enumerate(walk.symbols(), form, hits, &readers)) return false;
-  std::map<std::vector<int64_t>, int64_t> writer;
-  for (size_t i = 0; i < stored.size(); ++i) writer.emplace(stored[i], writers[i]);
-  for (size_t i = 0; i < hits.size(); ++i) {
-    const auto it = writer.find(hits[i]);
-    if (it == writer.end() || it->second != readers[i]) return false;
-  }
-  return true;
-}
-
 // The index of a site, alike for sites that walk alike.
 std::string canonical(Walk& walk, const TensorSite& site) {
   const StoreForm form = store_form(walk, site);
@@ -467,6 +395,7 @@ void Once::instruction(Walk& walk, const lanes::Stmt& stmt) {
   const Instr& instr = stmt.instr;
   const lanes::InsInfo& info = lanes::ins_info(instr.ins);
   const bool tma = !instr.map.empty() && instr.ins != Ins::kPrefetchMap;
+  if (instr.ins == Ins::kNamedSync) sites_.barriers[&stmt] = walk.value(instr.args[0]);
   if (instr.global.tensor.empty() && !tma) return;
   TensorSite site;
   site.stmt = &stmt;
@@ -491,40 +420,46 @@ void Once::instruction(Walk& walk, const lanes::Stmt& stmt) {
   site.facts.assign(walk.questions().facts().begin() + first, walk.questions().facts().end());
   site.kinds.assign(walk.questions().kinds().begin() + first, walk.questions().kinds().end());
   site.loops = walk.loops();
+  if (instr.ins == Ins::kWaitGlobal) site.awaited = walk.value(instr.args[0]);
   if ((info.writes & lanes::kGlobal) == 0)
-    reads_[tensor].push_back(std::move(site));
+    sites_.reads[tensor].push_back(std::move(site));
   else if ((info.reads & lanes::kGlobal) != 0)
-    adds_[tensor].push_back(std::move(site));
+    sites_.adds[tensor].push_back(std::move(site));
   else
-    writes_[tensor].push_back(std::move(site));
+    sites_.writes[tensor].push_back(std::move(site));
 }
 
 void Once::finish(Walk& walk) {
-  for (const auto& [name, sites] : adds_)
+  for (const auto& [name, sites] : sites_.adds)
     for (const TensorSite& site : sites)
       walk.report().proved(Kind::kWriteOnce, *site.stmt, Prover::kDataflow);
-  for (const auto& [name, sites] : writes_)
-    if (const lanes::TensorUse* tensor = tensor_named(program_, name))
+  const std::set<std::string> met = prove_meets(walk, sites_);
+  for (const auto& [name, sites] : sites_.writes)
+    if (const lanes::TensorUse* tensor = tensor_named(program_, name);
+        tensor != nullptr && met.count(name) == 0)
       Proof(walk, *tensor, sites).run();
   // Reads of what is written, by this name or one that may be the same tensor.
-  for (const auto& [name, writes] : writes_) {
+  for (const auto& [name, writes] : sites_.writes) {
     std::set<std::string> stored;
     for (const TensorSite& site : writes) stored.insert(canonical(walk, site));
     const auto check = [&, &writes = writes](const std::string& read) {
-      const auto it = reads_.find(read);
-      if (it == reads_.end()) return;
+      const auto it = sites_.reads.find(read);
+      if (it == sites_.reads.end()) return;
       for (const TensorSite& site : it->second) {
-        if (by_the_same_threads(walk, site, writes))
+        if (read_by_the_same_threads(walk, site, writes))
           walk.report().proved(Kind::kGlobalRace, *site.stmt, Prover::kEnumeration);
         else if (stored.count(canonical(walk, site)) != 0)
           walk.report().proved(Kind::kGlobalRace, *site.stmt, Prover::kDataflow);
+        else if (read_before_the_group_meets(walk, site, writes, sites_))
+          walk.report().proved(Kind::kGlobalRace, *site.stmt, Prover::kEnumeration);
         else
           walk.report().unknown(Kind::kGlobalRace, *site.stmt,
                                 "reads " + read +
-                                    ", which is written, and not by the very thread at "
-                                    "the very elements");
+                                    ", which is written, and neither by the very thread at the "
+                                    "very elements nor behind a barrier of all who read");
       }
     };
+    if (met.count(name) != 0 || sites_.images.count(name) != 0) continue;
     check(name);
     for (const auto& [a, b] : walk.contract().may_alias) {
       if (a == name) check(b);

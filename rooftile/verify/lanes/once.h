@@ -9,6 +9,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,14 @@ struct TensorSite {
   std::vector<Expr> facts;
   std::vector<FactKind> kinds;
   std::vector<LoopAt> loops;
+  Expr awaited;  // of a wait: what it waits for
+};
+
+// All places, by tensor.
+struct TensorSites {
+  std::map<std::string, std::vector<TensorSite>> writes, reads, adds;
+  std::map<const lanes::Stmt*, Expr> barriers;  // the numbers of named ones
+  std::set<std::string> images;                 // of sums, whose readers wait for tickets
 };
 
 class Once : public Walk::Observer {
@@ -35,7 +44,7 @@ class Once : public Walk::Observer {
 
  private:
   const lanes::Program& program_;
-  std::map<std::string, std::vector<TensorSite>> writes_, reads_, adds_;
+  TensorSites sites_;
 };
 
 }  // namespace rooftile::verify

@@ -39,6 +39,18 @@ void terms_of(const Expr& e, const Expr& factor, std::vector<Expr>& out) {
   out.push_back(e * factor);
 }
 
+// Of a site in a loop that hands out parts: who comes to it.
+enum class Part { kAny, kOwner, kOther };
+
+Part part_of(const TensorSite& site, const PartsAt& parts) {
+  for (size_t i = 0; i < site.facts.size(); ++i) {
+    if (site.kinds[i] != FactKind::kCondition) continue;
+    if (says(site.facts[i], parts.slot, parts.owner, true)) return Part::kOwner;
+    if (says(site.facts[i], parts.slot, parts.owner, false)) return Part::kOther;
+  }
+  return Part::kAny;
+}
+
 class Former {
  public:
   Former(Walk& walk, const TensorSite& site) : walk_(walk), site_(site) {}
@@ -83,6 +95,7 @@ class Former {
 
   void add(const LoopAt& loop) {
     if (loop.name.empty()) return;  // one copy at a time
+    if (loop.parts != nullptr) return add_parts(*loop.parts);
     const lanes::Program& p = walk_.program();
     const Expr tid = Expr::sym("tid");
     if (loop.begin.same_as(tid) && loop.step.is_const(p.threads)) {
@@ -121,6 +134,21 @@ class Former {
       return;
     }
     fail("stored in a loop that is no walk of the grid or of the threads");
+  }
+
+  // The lemmas of hand_out.h: each tile has one owner; each slot sends once at most.
+  void add_parts(const PartsAt& parts) {
+    walked_ = true;
+    parts_ = &parts;
+    const Part part = part_of(site_, parts);
+    if (part == Part::kOwner)
+      form_.digits.push_back({parts.tile, parts.tiles});
+    else if (part == Part::kOther && parts.form->form == HandOut::kRuns)
+      form_.digits.push_back({cta_, ctas_});
+    else if (part == Part::kOther)
+      form_.digits.push_back({parts.slot, parts.slots});
+    else
+      fail("stored by all who have parts of a tile");
   }
 
   bool mentions(const Expr& e) const {
@@ -166,6 +194,9 @@ class Former {
     }
     for (size_t i = 0; i < site_.facts.size(); ++i) {
       const Expr fact = replaced(site_.facts[i], replacements_);
+      if (parts_ != nullptr && (says(site_.facts[i], parts_->slot, parts_->owner, true) ||
+                                says(site_.facts[i], parts_->slot, parts_->owner, false)))
+        continue;  // the digit says it
       if (site_.kinds[i] != FactKind::kCondition) {
         form_.domain.push_back(fact);
         continue;
@@ -197,10 +228,18 @@ class Former {
   std::set<std::string> counted_;
   std::vector<std::pair<Expr, int64_t>> held_;
   Expr cta_, ctas_;
+  const PartsAt* parts_ = nullptr;
   bool walked_ = false, tid_taken_ = false;
 };
 
 }  // namespace
+
+bool says(const Expr& fact, const Expr& a, const Expr& b, bool equal) {
+  const std::vector<Expr>& args = fact.args();
+  if (fact.kind() == K::kNot) return says(args[0], a, b, !equal);
+  if (fact.kind() != (equal ? K::kEq : K::kNe)) return false;
+  return (args[0].same_as(a) && args[1].same_as(b)) || (args[0].same_as(b) && args[1].same_as(a));
+}
 
 StoreForm store_form(Walk& walk, const TensorSite& site) { return Former(walk, site).run(); }
 

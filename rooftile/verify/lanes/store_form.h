@@ -31,4 +31,7 @@ struct StoreForm {
 
 StoreForm store_form(Walk& walk, const TensorSite& site);
 
+// Whether a fact says that two numbers are equal (or, `equal` false, that they are not).
+bool says(const Expr& fact, const Expr& a, const Expr& b, bool equal);
+
 }  // namespace rooftile::verify

@@ -50,7 +50,8 @@ Walk::Walk(const lanes::Program& program, const LaneContract& contract)
       report_(questions_.symbols()),
       ranges_(program,
               [this](const std::string& name) { return symbols().range(Expr::sym(name)); }),
-      tracked_(address_arrays(program)) {
+      tracked_(address_arrays(program)),
+      hand_outs_(program) {
   collect_written(program.body, written_, program);
   for (const lanes::TensorUse& tensor : program.tensors)
     if (tensor.written) written_.insert(tensor.name);
@@ -107,6 +108,7 @@ void Walk::set(const std::string& name, const Expr& value) {
 void Walk::statement(const Stmt& stmt) {
   stmt_ = &stmt;
   memo_.clear();
+  if (hand_outs_.has(stmt)) return of_hand_out(stmt);
   switch (stmt.kind) {
     case StmtKind::kComment:
       return;
@@ -237,6 +239,7 @@ bool Walk::expands(const Stmt& stmt) {
 }
 
 void Walk::loop(const Stmt& stmt) {
+  if (const HandOut* form = hand_outs_.at(stmt)) return hand_out(stmt, *form);
   Symbols& known = symbols();
   Expr begin = value(stmt.begin);
   {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "rooftile/lanes/lanes.h"
+#include "rooftile/verify/lanes/hand_out.h"
 #include "rooftile/verify/lanes/prove_lanes.h"
 #include "rooftile/verify/lanes/questions.h"
 #include "rooftile/verify/lanes/register_ranges.h"
@@ -26,12 +28,21 @@
 
 namespace rooftile::verify {
 
+// What a round of a loop that hands out parts (hand_out.h) is about, as far as the lemmas tell.
+struct PartsAt {
+  const HandOut* form = nullptr;
+  Expr slot, slots;  // 0 <= slot < slots
+  Expr tile, tiles;
+  Expr owner, others;  // slots; 0 where the role computes no sums
+};
+
 // A loop around the place where the walk stands.
 struct LoopAt {
   const lanes::Stmt* stmt = nullptr;
   Expr variable;     // its value: a symbol, or begin + step * counter
   std::string name;  // of the symbol in it; "" where the value is a constant
   Expr begin, end, step;
+  std::shared_ptr<const PartsAt> parts = nullptr;
 };
 
 class Walk {
@@ -66,6 +77,8 @@ class Walk {
   void branch(const lanes::Stmt& stmt);
   void loop(const lanes::Stmt& stmt);
   void while_loop(const lanes::Stmt& stmt);
+  void hand_out(const lanes::Stmt& stmt, const HandOut& form);  // parts.cc
+  void of_hand_out(const lanes::Stmt& stmt);
   void instruction(const lanes::Stmt& stmt);
   void store_results(const lanes::Instr& instr, const std::optional<Expr>& guard);
   void set(const std::string& name, const Expr& value);
@@ -101,6 +114,8 @@ class Walk {
   std::set<std::string> tracked_;  // arrays whose elements decide addresses
   std::set<std::string> written_;  // tensors that the kernel writes, and what may be them
   std::vector<LoopAt> loops_;
+  const HandOuts hand_outs_;
+  std::map<std::string, Expr> handed_;  // registers of the hand-out around
   std::vector<std::vector<std::pair<std::string, std::optional<Expr>>>> scopes_;
   std::vector<Expr> guards_;  // conditions of selects whose arms are being evaluated
   std::unordered_map<const lanes::Body*, std::set<std::string>> assigned_;

@@ -24,8 +24,19 @@ void Machine::add_fact(AtomId id, bool yes) {
 
 void Machine::used(AtomId decision) {
   if (decision == kNoAtom) return;
-  const int pc = s_->warps[static_cast<size_t>(running_)].pc;
+  const Warp& warp = s_->warps[static_cast<size_t>(running_)];
+  const int pc = warp.pc;
   if (users_[decision].insert({running_, pc}).second) discovered_ = true;
+  if (terms_.atom(decision).newest_step != kNoAtom) return;
+  const auto outer = std::find_if(warp.frames.begin(), warp.frames.end(),
+                                  [](const Frame& f) { return f.kind == Frame::kUndecided; });
+  const int round = outer != warp.frames.end() && outer->loop >= 0 && outer->index == 0
+                        ? signature(outer->loop)
+                        : -1;
+  const auto [it, is_new] = first_rounds_.emplace(decision, round);
+  if (is_new || it->second == round || it->second == -1) return;
+  it->second = -1;
+  discovered_ = true;
 }
 
 // v >= 0, from facts f >= 0: v - f >= 0 settles it.

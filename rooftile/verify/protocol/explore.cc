@@ -71,6 +71,7 @@ class Explorer {
       const int node = next.node;
       const State from = exact_ ? std::move(next.state) : next.state;
       for (const bool yes : {true, false}) {
+        if (request.ticket && !yes) break;
         State state = from;
         machine_.answer(state, request, yes);
         nodes_.push_back({node, yes});

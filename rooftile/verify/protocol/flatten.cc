@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -474,8 +475,43 @@ class Flattener {
     op.node = n;
   }
 
+  // Whether an `if` does nothing but give registers other values, which its condition does not
+  // read.
+  bool only_assigns(const Stmt& s) const {
+    if (!s.uniform || !s.orelse.empty()) return false;
+    std::set<std::string> given;
+    for (const Stmt& inner : s.body) {
+      const bool scalar = inner.kind == StmtKind::kDecl ? inner.count == 0 && inner.value.present()
+                                                        : inner.kind == StmtKind::kAssign;
+      if (!scalar) return false;
+      if (inner.kind == StmtKind::kAssign) given.insert(target_of(inner.target));
+    }
+    const std::function<bool(const Val&)> reads = [&](const Val& v) {
+      if (v->kind == ValKind::kElem) return true;
+      if (v->kind == ValKind::kVar) return given.count(v->name) > 0;
+      return std::any_of(v->args.begin(), v->args.end(), reads);
+    };
+    return !reads(s.value);
+  }
+  void emit_selects(const Stmt& s) {
+    touch(s);
+    for (const Stmt& inner : s.body) {
+      const std::string reg = inner.kind == StmtKind::kDecl ? inner.name : target_of(inner.target);
+      if (!relevant(reg)) continue;
+      Val value = inner.value;
+      if (inner.kind == StmtKind::kAssign) {
+        const Val before = inner.target.first.present()
+                               ? lanes::elem(value.type(), inner.target.name, inner.target.first)
+                               : lanes::var(value.type(), reg);
+        value = kept_.emplace_back(lanes::select(s.value, value, before));
+      }
+      emit_assign(inner, reg, value);
+    }
+  }
+
   // An `if` without events is a choice of values: its registers are selected, not branched on.
   void emit_if(const Stmt& s) {
+    if (only_assigns(s)) return emit_selects(s);
     const NodeId condition = node(s.value);
     const int at = here();
     Op& op = emit(OpKind::kIf, &s);
@@ -490,7 +526,9 @@ class Flattener {
     emit_body(s.body);
     int end = here();
     if (!s.orelse.empty()) {
-      emit(OpKind::kElse, &s);
+      Op& otherwise = emit(OpKind::kElse, &s);
+      otherwise.uniform = s.uniform;
+      otherwise.local = only_local(s.body) && only_local(s.orelse);
       out_.ops[static_cast<size_t>(at)].target = here();
       label_ = here();
       emit_body(s.orelse);

@@ -89,7 +89,9 @@ class Analysis {
     const auto mark = [&](int slot) {
       live[static_cast<size_t>(slot) / 64] |= uint64_t{1} << (slot % 64);
     };
-    if (op.kind != OpKind::kExit && op.kind != OpKind::kLoopNext) from(pc + 1);
+    // Who has taken one side of a uniform branch does not take the other.
+    const bool over = op.kind == OpKind::kElse && op.uniform && !op.local;
+    if (op.kind != OpKind::kExit && op.kind != OpKind::kLoopNext && !over) from(pc + 1);
     if (op.kind == OpKind::kIf || op.kind == OpKind::kElse || op.kind == OpKind::kLoop ||
         op.kind == OpKind::kLoopTest || op.kind == OpKind::kLoopNext)
       from(static_cast<size_t>(op.target));

@@ -43,6 +43,14 @@ Machine::Machine(const Flat& flat, Terms& terms)
   num_agents_ = 2 * warps_a_cta_ * ctas_;
   enters_.resize(static_cast<size_t>(warps_a_cta_ * ctas_));
   specials_.resize(enters_.size());
+  for (size_t pc = 0; pc < flat.ops.size(); ++pc)
+    for (size_t op = 0; op < flat.ops.size(); ++op)
+      if (flat.ops[op].kind == OpKind::kInstr &&
+          flat.ops[op].stmt->instr.ins == Ins::kRedGlobalRelease &&
+          has_bit(live_.reaches[pc], op)) {
+        if (adding_.empty()) adding_.resize(flat.ops.size() / 64 + 1);
+        adding_[pc / 64] |= uint64_t{1} << (pc % 64);
+      }
 }
 
 State Machine::start() const {
@@ -80,15 +88,63 @@ Request Machine::run(State& state) {
     for (size_t w = 0; w < state.warps.size(); ++w)
       while (!state.warps[w].done && advance(static_cast<int>(w))) moved = true;
   }
-  Request shared, own;
+  Request shared, own, ticket;
+  bool adder_asks = false;
   for (size_t w = 0; w < state.warps.size(); ++w) {
     if (state.warps[w].done) continue;
     request_ = {};
     advance(static_cast<int>(w));
-    if (request_.leaf != kNoAtom && shared.leaf == kNoAtom) shared = request_;
-    if (request_.warp >= 0 && own.warp < 0) own = request_;
+    if (!request_.present()) continue;
+    // Who adds to tickets asks first.
+    const bool adds = !request_.ticket && adds_from(state.warps[w].pc);
+    Request& first = request_.ticket ? ticket : request_.leaf != kNoAtom ? shared : own;
+    if (!first.present() || (adds && !adder_asks)) first = request_;
+    adder_asks = adder_asks || adds;
+  }
+  if (ticket.present()) {
+    const int hindmost = hindmost_waiting(state);
+    if (hindmost >= 0) {
+      ticket.warp = hindmost;
+      return ticket;
+    }
+    if (!shared.present() && !own.present())
+      throw Fault{Kind::kNoDeadlock,
+                  "a ticket is waited for while who is to add to one before is held up",
+                  ticket.warp, state.warps[static_cast<size_t>(ticket.warp)].pc};
   }
   return shared.present() ? shared : own;
+}
+
+bool Machine::adds_from(int pc) const {
+  return !adding_.empty() && has_bit(adding_, static_cast<size_t>(pc));
+}
+
+// What a ticket counts comes from CTAs that may wait for tickets themselves: of lower numbers, and
+// of earlier rounds (docs/decisions/0004-proofs.md, "Parts"). That all of them end needs of this
+// CTA that nobody is held up who has yet to add in an earlier round than any that waits: of those
+// who add, the hindmost waits itself. Where it stands for another reason, the copies may go on.
+int Machine::hindmost_waiting(const State& state) const {
+  const auto round = [](const Warp& w) -> const Frame* {
+    for (const Frame& f : w.frames)
+      if (f.kind == Frame::kUndecided) return f.loop >= 0 ? &f : nullptr;
+    return nullptr;
+  };
+  const Frame* hindmost = nullptr;
+  int waiting = -1;
+  for (size_t w = 0; w < state.warps.size(); ++w) {
+    const Warp& warp = state.warps[w];
+    if (warp.done || !adds_from(warp.pc)) continue;
+    const Frame* here = round(warp);
+    if (here == nullptr || (hindmost != nullptr && here->loop != hindmost->loop))
+      throw Refusal{"rounds of those who add to tickets cannot be compared", warp.pc};
+    if (hindmost != nullptr && here->index > hindmost->index) continue;
+    if (hindmost == nullptr || here->index < hindmost->index) waiting = -1;
+    hindmost = here;
+    const Op& op = flat_.ops[static_cast<size_t>(warp.pc)];
+    if (op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal)
+      waiting = static_cast<int>(w);
+  }
+  return waiting;
 }
 
 void Machine::answer(State& state, const Request& request, bool yes) {
@@ -393,6 +449,10 @@ Machine::Progress Machine::instruction(int w, const Op& op) {
     case Ins::kClusterArriveRelease:
     case Ins::kClusterWait:
       return exec_meeting(at);
+    case Ins::kWaitGlobal:
+      return wait_for_ticket(at);
+    case Ins::kRedGlobalRelease:  // what it tells others is in verify/lanes/meets.h
+      return Progress::kOn;
     case Ins::kWgmmaWait:
       return wait_products(at);
     case Ins::kWgmma:
@@ -408,6 +468,18 @@ Machine::Progress Machine::instruction(int w, const Op& op) {
   }
   if (i.ins >= Ins::kBarInit && i.ins <= Ins::kProxyFence) return exec_barrier(at);
   exec_copy(at);
+  return Progress::kOn;
+}
+
+// It ends once the others have come, whatever happens here.
+Machine::Progress Machine::wait_for_ticket(const At& at) {
+  Warp& warp = s_->warps[static_cast<size_t>(at.w)];
+  if (warp.answer < 0) {
+    request_.warp = at.w;
+    request_.ticket = true;
+    return Progress::kWait;
+  }
+  warp.answer = -1;
   return Progress::kOn;
 }
 

@@ -25,6 +25,7 @@ namespace rooftile::verify::protocol {
 struct Request {
   AtomId leaf = kNoAtom;  // a condition that all who ask share
   int warp = -1;          // or: a decision of this warp alone
+  bool ticket = false;  // of it: that what other CTAs are to add has come; there is no other answer
   bool present() const { return leaf != kNoAtom || warp >= 0; }
 };
 
@@ -91,6 +92,7 @@ class Machine {
   Interval known_bounds(ValueId v, int lane);
   bool past(const State& state, int w, LoopId loop, int64_t index);
   int signature(LoopId loop);
+  bool past_first(const State& state, int signature);
   void forget_decisions(State& state);
   void rename_steps(State& state, Request& request);
   void forget_records(State& state);
@@ -113,6 +115,9 @@ class Machine {
   void arrive(const At& at, int barrier, int arrivals, uint32_t lanes, Handing handing);
   void complete_if_due(int barrier);
   void complete(int barrier);
+  Progress wait_for_ticket(const At& at);
+  bool adds_from(int pc) const;
+  int hindmost_waiting(const State& state) const;
   Progress exec_meeting(const At& at);
   Progress named(const At& at, int id, int threads, bool wait);
   Progress cluster(const At& at);
@@ -173,6 +178,7 @@ class Machine {
 
   const Flat& flat_;
   const Liveness live_;
+  Bits adding_;  // operations from which a warp may yet come to add to a ticket
   Terms& terms_;
   Accesses accesses_;
   State* s_ = nullptr;
@@ -186,7 +192,10 @@ class Machine {
   std::vector<std::pair<ValueId, AtomId>>
       facts_;  // >= 0, in the state that runs; by which decision
   std::map<AtomId, std::set<std::pair<int, int>>> users_;  // of a decision: warps and operations
-  int running_ = 0;                                        // the warp
+  // Decisions that are asked for in the first round of one loop alone, by its signature; -1:
+  // elsewhere too. A first round's terms have no step in them.
+  std::map<AtomId, int> first_rounds_;
+  int running_ = 0;  // the warp
   std::vector<std::map<lanes::Special, ValueId>> specials_;
   std::map<std::string, int> signatures_;
   std::map<LoopId, int> signature_of_;

@@ -71,6 +71,20 @@ bool Machine::past(const State& state, int w, LoopId l, int64_t index) {
   return around != kNoAtom && past(state, w, terms_.atom(around).loop, terms_.atom(around).index);
 }
 
+// Whether nobody will come to the first round of the loop any more.
+bool Machine::past_first(const State& state, int sign) {
+  for (size_t w = 0; w < state.warps.size(); ++w) {
+    const Warp& warp = state.warps[w];
+    if (warp.done || enters_[w].count(sign) == 0) continue;
+    bool past = false;
+    for (const Frame& f : warp.frames)
+      if (f.loop >= 0 && signature(f.loop) == sign) past = f.index > 0;
+    for (const LoopId l : warp.left) past = past || signature(l) == sign;
+    if (!past) return false;
+  }
+  return true;
+}
+
 // A decision lasts as long as somebody may ask: who has not passed the step that it is about, or,
 // of a constant of the launch, who may come to where it has been asked for.
 void Machine::forget_decisions(State& state) {
@@ -82,6 +96,9 @@ void Machine::forget_decisions(State& state) {
         if (!past(state, static_cast<int>(w), l, terms_.atom(step).index)) return false;
       return true;
     }
+    const auto first = first_rounds_.find(d.first);
+    if (first != first_rounds_.end() && first->second >= 0 && past_first(state, first->second))
+      return true;
     for (const auto& [w, op] : users_[d.first]) {
       const Warp& warp = state.warps[static_cast<size_t>(w)];
       if (!warp.done &&
