@@ -4,6 +4,7 @@
 // The maximum is subtracted before scaling, so that rows far from zero keep their digits
 // (pytorch#38839). A row that is all -inf, or holds +inf or NaN, gives NaN, as plain softmax does;
 // masked attention has its own definition.
+#include <algorithm>
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
@@ -72,6 +73,7 @@ Schedule parts_schedule(const Config& config, const Env& dims, const TargetInfo&
   Schedule s = sm90_rows(T * ((V + width - 1) / width), width, config.dtype("x"));
   s.name = "parts_" + s.name;
   s.tile = {{"BV", width}};
+  s.gpu.ctas_per_sm = std::clamp(768 / s.gpu.strips.threads, 1, 8);  // 80 registers a thread
   s.gpu.dependent_launch = true;
   return s;
 }
