@@ -190,7 +190,7 @@ class CaseBench {
       theirs[output] = reader.load();
       ours[output] = work.sets[0].tensor(output).load();
     }
-    check_against_peer(op_, call_, peer.name(), theirs, ours, line_);
+    check_against_peer(op_, call_, peer.name(), theirs, ours, options_, line_);
   }
 
   const OpDef& op_;

@@ -70,6 +70,7 @@ struct BenchLine {
   check::Comparison errors;
   Tolerance tolerance;
   double peer_norm_err = -1;  // against the first peer at full size; -1: not compared
+  std::string peer_wrong;     // how that peer misses the tolerance, if it does
   uint64_t seed = 0;
   // Provenance.
   std::string prepacked;  // which of our operands are packed outside the timed region; "" none

@@ -47,6 +47,7 @@ void add_check(const BenchLine& from, ordered_json& line) {
       {"abs", from.tolerance.abs}, {"rel", from.tolerance.rel}, {"norm", from.tolerance.norm}};
   line["seed"] = from.seed;
   if (from.peer_norm_err >= 0) line["peer_norm_err"] = number(from.peer_norm_err);
+  if (!from.peer_wrong.empty()) line["peer_wrong"] = from.peer_wrong;
   if (!from.pass) line["reason"] = from.errors.reason;
 }
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/bench/bench_steps.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "rooftile/bench/provenance.h"
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/check/ladder.h"
+#include "rooftile/check/sample.h"
 #include "rooftile/compile/schedule_change.h"
 
 namespace rooftile::bench {
@@ -119,19 +124,95 @@ Status check_against_reference(const OpDef& op, const KernelDef& kernel,
   return {};
 }
 
+// ---- at full size ------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int64_t kMostSampled = 256;  // indices of a dim
+constexpr int64_t kLeastSampled = 4;
+constexpr size_t kMostDisputed = 256;
+
+using Outputs = std::map<std::string, NdArray>;
+
+// Elements further apart than two results can be that are both within the tolerance, the furthest
+// first.
+std::vector<int64_t> disputed(const NdArray& ours, const NdArray& theirs, const Tolerance& both) {
+  std::vector<std::pair<double, int64_t>> found;
+  for (size_t i = 0; i < ours.data.size(); ++i) {
+    const double x = ours.data[i], y = theirs.data[i];
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    const double excess = std::abs(x - y) - (both.abs + both.rel * std::abs(y));
+    if (std::isfinite(excess) && excess <= 0) continue;
+    found.emplace_back(std::isfinite(excess) ? excess : std::numeric_limits<double>::infinity(), i);
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  if (found.size() > kMostDisputed) found.resize(kMostDisputed);
+  std::vector<int64_t> out;
+  for (const auto& [excess, at] : found) out.push_back(at);
+  return out;
+}
+
+// The part of the call that decides about `output`, as large as the float64 reference allows.
+std::optional<std::pair<check::Chosen, RefCall>> deciding_part(const OpDef& op, const RefCall& call,
+                                                               const ArgDef& output,
+                                                               const std::vector<std::string>& dims,
+                                                               const std::vector<int64_t>& wanted,
+                                                               double max_flops) {
+  if (dims.empty()) return std::nullopt;
+  for (int64_t limit = kMostSampled; limit >= kLeastSampled; limit /= 2) {
+    const check::Chosen chosen = check::choose_indices(output, call, dims, wanted, limit);
+    RefCall sizes = call;
+    sizes.tensors.clear();
+    for (const auto& [dim, indices] : chosen)
+      sizes.dims[dim] = static_cast<int64_t>(indices.size());
+    if (op.cost_fn && op.cost_fn(sizes).flops > max_flops) continue;
+    auto part = check::part_of(op, call, chosen);
+    if (!part) return std::nullopt;
+    return std::pair{chosen, std::move(*part)};
+  }
+  return std::nullopt;
+}
+
+void fail_at_full_size(const check::Comparison& comparison, const std::string& against,
+                       BenchLine& line) {
+  if (!line.pass) return;
+  line.pass = false;
+  line.errors = comparison;
+  line.errors.reason = "at full size, against " + against + ": " + comparison.reason;
+}
+
+}  // namespace
+
 void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
-                        const std::map<std::string, NdArray>& theirs,
-                        const std::map<std::string, NdArray>& ours, BenchLine& line) {
+                        const Outputs& theirs, const Outputs& ours, const BenchOptions& options,
+                        BenchLine& line) {
   for (const auto& [output, values] : theirs) call.tensors.find(output)->second = values;
   Tolerance both = op.tolerance_fn ? op.tolerance_fn(call) : Tolerance{};
   both.abs *= 2, both.rel *= 2, both.norm *= 2;
+  const std::vector<std::string> dims = check::independent_dims(op, call, line.seed);
   for (const auto& [output, values] : theirs) {
-    const check::Comparison comparison = check::compare(ours.at(output), values, both);
-    line.peer_norm_err = std::max(line.peer_norm_err, comparison.norm_err);
-    if (comparison.pass || !line.pass) continue;
-    line.pass = false;
-    line.errors = comparison;
-    line.errors.reason = "differs from " + peer + " at full size: " + comparison.reason;
+    const check::Comparison apart = check::compare(ours.at(output), values, both);
+    line.peer_norm_err = std::max(line.peer_norm_err, apart.norm_err);
+    const ArgDef& arg = *op.arg(output);
+    auto decides = deciding_part(op, call, arg, dims, disputed(ours.at(output), values, both),
+                                 options.max_reference_flops);
+    if (!decides) {  // nothing but each other to compare with
+      if (!apart.pass) fail_at_full_size(apart, peer, line);
+      continue;
+    }
+    auto& [chosen, part] = *decides;
+    op.reference_fn(part);
+    const Tolerance tolerance = op.tolerance_fn ? op.tolerance_fn(part) : Tolerance{};
+    const auto judged = [&](const NdArray& result) {
+      return check::compare(check::part_of(arg, call, result, chosen), part[output], tolerance);
+    };
+    if (const check::Comparison mine = judged(ours.at(output)); !mine.pass)
+      fail_at_full_size(mine, "float64", line);
+    if (const check::Comparison other = judged(values); !other.pass && line.peer_wrong.empty())
+      line.peer_wrong = fmt::format("{}: {}, max_rel {:.2g} against float64", output, other.reason,
+                                    other.max_rel);
   }
 }
 

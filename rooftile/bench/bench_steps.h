@@ -33,11 +33,14 @@ Status check_against_reference(const OpDef& op, const KernelDef& kernel,
                                const check::Implementation& run, const BenchOptions& options,
                                BenchLine& line);
 
-// At full size, where the float64 check was made on a smaller one: two implementations that share
-// nothing agree. `theirs` and `ours` by output; `call` has the inputs.
+// At full size, where the float64 check was made on a smaller one. Two implementations that share
+// nothing should agree; which of them is wrong where they do not, and how both do elsewhere, is
+// decided by the float64 reference of a part of the call. Only where no part can be had does a
+// difference count against ours. `theirs` and `ours` by output; `call` has the inputs.
 void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
                         const std::map<std::string, NdArray>& theirs,
-                        const std::map<std::string, NdArray>& ours, BenchLine& line);
+                        const std::map<std::string, NdArray>& ours, const BenchOptions& options,
+                        BenchLine& line);
 
 // The time of contestant `ours`, and those of the peers, which are the last contestants.
 void record(const Race& race, size_t ours, const std::vector<PeerTime>& peers, BenchLine& line);

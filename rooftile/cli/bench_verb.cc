@@ -153,6 +153,10 @@ Result<int> run(const Options& options) {
       if (!line.pass)
         out->text(fmt::format("{} {} {}: {}; not timed", line.op, line.route, line.case_text,
                               line.errors.reason));
+      if (!line.peer_wrong.empty())
+        out->text(fmt::format("{} {}: {} is outside the tolerance; {}", line.op, line.case_text,
+                              line.peers.empty() ? "the library" : line.peers.front().name,
+                              line.peer_wrong));
       add_row(line, table);
       lines.push_back(std::move(line));
     }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "rooftile/base/log.h"
+#include "rooftile/check/case_inputs.h"
 #include "rooftile/check/ladder.h"
 #include "rooftile/cli/op_args.h"
 #include "rooftile/cli/output.h"
@@ -16,6 +18,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> names;  // operators, or ids of single results
+  std::vector<std::string> cases;  // instead of a set of the operator's own
   check::LadderOptions ladder;
   int rung = 0, seeds = 0;
   uint64_t seed = 0;
@@ -63,6 +66,20 @@ Diag no_such_result(const std::string& id) {
   return diag;
 }
 
+// The operator with these cases alone.
+Result<OpDef> with_cases(const OpDef& op, const std::vector<std::string>& texts) {
+  OpDef out = op;
+  out.case_list.clear();
+  for (const std::string& text : texts) {
+    auto test_case = check::parse_case(text);
+    if (!test_case) return test_case.status();
+    if (auto call = check::resolve_case(op, *test_case); !call) return call.status();
+    test_case->tags = {"smoke"};
+    out.case_list.push_back(std::move(*test_case));
+  }
+  return out;
+}
+
 Result<int> run(const Options& options) {
   auto wanted = requests(options.names);
   if (!wanted) return wanted.status();
@@ -76,11 +93,19 @@ Result<int> run(const Options& options) {
     check::LadderOptions ladder = options.ladder;
     ladder.only = request.id;
     ladder.target = target_of(request.id, ladder.target);
-    auto tally = check::run_ladder(*request.op, ladder, [&](const check::CheckLine& line) {
-      out->json_line(line.json_line());
-      if (!options.quiet || !line.pass()) out->text(line.text());
-      progress.tick();
-    });
+    std::optional<OpDef> own;
+    if (!options.cases.empty()) {
+      auto with = with_cases(*request.op, options.cases);
+      if (!with) return with.status();
+      own = std::move(*with);
+      ladder.set = "smoke";
+    }
+    auto tally =
+        check::run_ladder(own ? *own : *request.op, ladder, [&](const check::CheckLine& line) {
+          out->json_line(line.json_line());
+          if (!options.quiet || !line.pass()) out->text(line.text());
+          progress.tick();
+        });
     if (!tally) return tally.status();
     if (!request.id.empty() && tally->passed + tally->failed + tally->skipped == 0)
       return no_such_result(request.id);
@@ -104,6 +129,10 @@ void add_check(CLI::App& app, Action& action) {
   verb->add_option("--set", options->ladder.set, "which cases")
       ->check(CLI::IsMember({"smoke", "ci", "llm", "full", "large"}))
       ->capture_default_str();
+  verb->add_option("--case", options->cases,
+                   "instead of a set: \"T=16 H=4096 dtype=bf16\"; repeatable")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   verb->add_option("--target", options->ladder.target, "what to compile for")
       ->check(CLI::IsMember(check::target_names()))
       ->capture_default_str();

@@ -185,6 +185,18 @@ TEST_F(Cli, CheckOfOneResultRunsThatOne) {
   EXPECT_EQ(rooftile("check softmax/interp/cpu/bf16/T77").status, 2);
 }
 
+TEST_F(Cli, CheckOfACaseOfOnesOwn) {
+  if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
+  const Outcome outcome =
+      rooftile("check softmax --rung 1 --json - --case \"T=3 V=21 dtype=f32\" --case \"T=1 V=2\"");
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  ASSERT_EQ(outcome.lines().size(), 2u);
+  EXPECT_EQ(outcome.lines()[0]["case"], "T=3 V=21 dtype=f32");
+  const Outcome open = rooftile("check softmax --case T=3");
+  EXPECT_EQ(open.status, 2);
+  EXPECT_THAT(open.err, HasSubstr("V"));
+}
+
 TEST_F(Cli, ExplainShowsTheTileProgram) {
   if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
   const Outcome outcome = rooftile("explain softmax --shape \"T=4 V=64\" --dtype f32 --stage tile");

@@ -163,6 +163,7 @@ const std::map<std::string, Change, std::less<>>& changes() {
       {"order", set_order},
       {"unit", set_unit},
       {"threads", sets([](gpu::Plan& p, int n) { p.strips.threads = n; })},
+      {"held", sets([](gpu::Plan& p, int n) { p.strips.held_vectors = n; })},
       {"staging", set_staging},
   };
   return table;

@@ -16,6 +16,7 @@
 //   turns=LOOP[:step]    none
 //   unit=wgmma|mma_sync|fma  of all products
 //   threads=N            of a CTA, in the strips way
+//   held=N               vectors a thread holds, in the strips way
 //   swap=0|1             of all products
 //   in_flight=N          of all products
 //   order=AXIS+AXIS      parallel axes, slowest first; none

@@ -10,6 +10,8 @@ namespace {
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kMostHeld = 8;        // vectors a thread, of 4 registers
 constexpr int kThreadsInFlight = 1536;  // of 2048: leaves 40 registers a thread
+constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kThreadsOfMachine = kMultiprocessors * 1024;
 
 int64_t vectors_of(int64_t columns, DType dtype) {
   const int64_t elements = kVectorBytes / size_bytes(dtype);
@@ -25,10 +27,16 @@ int threads_for(int64_t vectors, int64_t most) {
 
 // Four vectors a thread, several small CTAs a multiprocessor at different phases. Measured on an
 // H200 (GB/s): rms_norm 8192 columns 256 x 4 4061, 512 x 2 3975, 128 x 8 3925; softmax 4096 128 x 4
-// 3908, 256 x 2 3808; layer_norm 4096 128 x 4 3942.
-Schedule sm90_rows(int64_t columns, DType dtype, int streams) {
+// 3908, 256 x 2 3808; layer_norm 4096 128 x 4 3942. Where rows do not fill the machine, a row's own
+// time counts: fewer vectors a thread, as long as there is room for all the threads.
+Schedule sm90_rows(int64_t rows, int64_t columns, DType dtype, int streams) {
   const int64_t vectors = vectors_of(columns, dtype);
-  const int threads = threads_for((vectors + 3) / 4, 1024);
+  int64_t a_thread = 4;
+  const auto threads_with = [&](int64_t each) {
+    return threads_for((vectors + each - 1) / each, 1024);
+  };
+  while (a_thread > 1 && rows * threads_with(a_thread / 2) <= kThreadsOfMachine) a_thread /= 2;
+  const int threads = threads_with(a_thread);
   const int64_t held = (vectors + threads - 1) / threads;
   if (held > kMostHeld / streams) return sm90_streamed(columns, dtype);
   Schedule s;
@@ -39,6 +47,32 @@ Schedule sm90_rows(int64_t columns, DType dtype, int streams) {
   // 64 registers a thread, 80 where several rows are held.
   s.gpu.ctas_per_sm = std::clamp((streams > 1 ? 768 : 1024) / threads, 1, 8);
   return s;
+}
+
+Schedule sm90_row_blocks(int64_t rows, int64_t columns, DType dtype, int streams) {
+  const int64_t elements = kVectorBytes / size_bytes(dtype);
+  const int64_t vectors = vectors_of(columns, dtype);
+  const int64_t all = rows * vectors;
+  int64_t threads = 128, held = all <= 2 * kThreadsOfMachine ? 1 : 2;
+  if (all > 4 * kThreadsOfMachine) {  // whole rows, as many CTAs as there are
+    const Schedule whole = sm90_rows(rows, columns, dtype, streams);
+    threads = whole.gpu.strips.threads;
+    held = std::clamp<int64_t>(whole.gpu.strips.held_vectors, 1, kMostHeld / streams);
+  }
+  Schedule s;
+  s.name = "blocks_" + std::to_string(threads) + "x" + std::to_string(held);
+  s.tile = {{"BH", threads * held * elements}};
+  s.gpu.strips = {.threads = static_cast<int>(threads),
+                  .vector_bytes = static_cast<int>(kVectorBytes),
+                  .held_vectors = static_cast<int>(held)};
+  s.gpu.ctas_per_sm = static_cast<int>(std::clamp<int64_t>(768 / threads, 1, 8));
+  return s;
+}
+
+int64_t sm90_part_columns(int64_t rows, int64_t columns) {
+  int64_t width = 1024;
+  while (width < 8192 && rows * ((columns + width - 1) / width) > 4 * kMultiprocessors) width *= 2;
+  return width;
 }
 
 Schedule sm90_streamed(int64_t columns, DType dtype, int most_threads) {

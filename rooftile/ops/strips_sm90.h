@@ -12,8 +12,17 @@
 namespace rooftile::ops {
 
 // One row of `columns` elements a CTA, in registers from load to store where it fits. `streams`:
-// tensors of that size which the kernel reads more than once.
-Schedule sm90_rows(int64_t columns, DType dtype, int streams = 1);
+// tensors of that size which the kernel reads more than once. `rows`: how many there are; few of
+// them get more threads each.
+Schedule sm90_rows(int64_t rows, int64_t columns, DType dtype, int streams = 1);
+
+// Rows without sums, in blocks of "BH" columns, a CTA each, so that few long rows too keep all
+// multiprocessors busy.
+Schedule sm90_row_blocks(int64_t rows, int64_t columns, DType dtype, int streams);
+
+// The width of such blocks for rows whose parts are joined by a second phase: as many parts as fill
+// the machine, none smaller than what one is worth.
+int64_t sm90_part_columns(int64_t rows, int64_t columns);
 
 // Rows that are read pass by pass, from memory or the caches.
 Schedule sm90_streamed(int64_t columns, DType dtype, int most_threads = 1024);

@@ -228,7 +228,7 @@ class DeviceBench {
     for (const auto& [output, view] : peer.results(0))
       theirs[output] = read_back(device_, stream_.get(), view, status);
     if (!status.ok()) return status;
-    check_against_peer(op_, call_, peer.name(), theirs, ours, line);
+    check_against_peer(op_, call_, peer.name(), theirs, ours, options_, line);
     return {};
   }
 

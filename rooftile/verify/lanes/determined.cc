@@ -90,10 +90,11 @@ void Determined::split(std::vector<Term> terms) {
       continue;
     Expr top = 0;
     for (size_t i = 0; i < high; ++i) top = top + terms[i].e * Expr(terms[i].factor / c);
-    known_.insert(low.str());
-    known_.insert(top.str());
+    // The parts first: one that is a single unknown is worth more than a sum that is known.
     split({terms.begin(), terms.begin() + static_cast<std::ptrdiff_t>(high)});
     split({terms.begin() + static_cast<std::ptrdiff_t>(high), terms.end()});
+    known_.insert(low.str());
+    known_.insert(top.str());
     return;
   }
   // The same with a factor that the call gives: n x + y.

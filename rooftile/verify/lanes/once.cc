@@ -284,8 +284,7 @@ class Proof {
 
   std::string covers_all(const Group& group) {
     const StoreForm& form = group.forms[0];
-    Expr stored = 1, wanted = 1;
-    for (const Digit& digit : form.digits) stored = stored * digit.count;
+    Expr stored = all_of(form.digits), wanted = 1;
     for (size_t d = 0; d < tensor_.shape.size(); ++d)
       wanted = wanted * ceil_div(tensor_.shape[d], Expr(group.size[d]));
     cancel(stored, wanted);
@@ -294,6 +293,48 @@ class Proof {
     for (size_t s = 0; s < group.sites.size(); ++s)
       if (std::string why = kept_back(group, s); !why.empty()) return why;
     return {};
+  }
+
+  // How often the digits together have a value.
+  Expr all_of(const std::vector<Digit>& digits) {
+    std::vector<Expr> counts;
+    for (const Digit& digit : digits) counts.push_back(digit.count);
+    for (size_t inner = 0; inner < digits.size(); ++inner)
+      for (size_t outer = 0; outer < digits.size(); ++outer)
+        if (inner != outer) sum_blocks(digits[outer].symbol, counts[outer], counts[inner]);
+    Expr product = 1;
+    for (const Expr& count : counts) product = product * count;
+    return product;
+  }
+
+  // Blocks of B of X elements, the last one short: digit `outer` goes through them, `inner` has
+  // min(X - i B, B) / w values in block i = outer % n of n = ceil(X / B). Their sum over the blocks
+  // is X / w, where w divides X and B.
+  void sum_blocks(const Expr& outer, Expr& outer_count, Expr& inner_count) {
+    const bool divided =
+        inner_count.kind() == ExprKind::kFloorDiv && inner_count.args()[1].is_const();
+    const int64_t w = divided ? inner_count.args()[1].value() : 1;
+    const Expr least = divided ? inner_count.args()[0] : inner_count;
+    if (least.kind() != ExprKind::kMin || w < 1) return;
+    for (const size_t which : {size_t{0}, size_t{1}}) {
+      const Expr &block = least.args()[which], &rest = least.args()[1 - which];
+      if (!block.is_const() || block.value() < 1 || block.value() % w != 0 ||
+          rest.kind() != ExprKind::kSub)
+        continue;
+      const Expr &whole = rest.args()[0], n = ceil_div(whole, block);
+      if (!rest.args()[1].same_as(outer % n * block) || closed_terms(whole).empty()) continue;
+      if (w > 1 && !q_.holds(whole % Expr(w) == Expr(0))) continue;
+      std::vector<Expr> factors;
+      factors_of(outer_count, factors);
+      const auto at = std::find_if(factors.begin(), factors.end(),
+                                   [&](const Expr& factor) { return factor.same_as(n); });
+      if (at == factors.end()) continue;
+      factors.erase(at);
+      outer_count = 1;
+      for (const Expr& factor : factors) outer_count = outer_count * factor;
+      inner_count = whole / Expr(w);
+      return;
+    }
   }
 
   static void factors_of(const Expr& e, std::vector<Expr>& out) {

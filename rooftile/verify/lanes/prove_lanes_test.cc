@@ -121,6 +121,32 @@ TEST(ProveLanes, DoubleAndMissingStores) {
   EXPECT_NE(verdict(less), Verdict::kProved);
 }
 
+// The last block of a row is short: how many elements all blocks have is a sum, not a product.
+TEST(ProveLanes, RowsInBlocks) {
+  for (const char* text :
+       {"T=1 H=14336", "T=512 H=4864", "T=4096 H=14336", "T=5 H=14336 dtype=f32"})
+    expect_proved("silu_and_mul", text);
+  const KernelSource source = lowered("silu_and_mul", "T=512 H=4864");
+  const auto once = [&](const lanes::Program& program, size_t variant) {
+    for (const Finding& f : prove_lanes(program, contract_of(source, variant)))
+      if (f.kind == Kind::kWriteOnce && f.verdict != Verdict::kProved) return false;
+    return true;
+  };
+  for (size_t v = 0; v < source.variants.size(); ++v) {
+    const lanes::Program& kernel = source.variants[v].phases[0];
+    ASSERT_TRUE(once(kernel, v));
+    for (const Expr& ctas : {Expr(-1), Expr::sym("T"), Expr(0) - Expr::sym("T")}) {
+      lanes::Program other = kernel;
+      other.grid_x = kernel.grid_x + ctas;
+      EXPECT_FALSE(once(other, v)) << ctas.str() << " CTAs more";
+    }
+    lanes::Program wider = kernel;
+    for (lanes::TensorUse& tensor : wider.tensors)
+      if (tensor.name == "out") tensor.shape.back() = tensor.shape.back() + Expr(8);
+    EXPECT_FALSE(once(wider, v)) << "a column block of the tensor that nobody stores";
+  }
+}
+
 // A size that the variant does not limit lets an index wrap.
 TEST(ProveLanes, WithoutSizeLimitsIndicesWrap) {
   const KernelSource source = lowered("gemm", "M=4096 N=4096 K=4096");

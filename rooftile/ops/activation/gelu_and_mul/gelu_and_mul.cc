@@ -26,13 +26,24 @@ Tile gelu(const Tile& x, int64_t approximate) {
   return x / (1.0 + exp(-two_y));
 }
 
+// Columns `here` of a row.
+void gelu_and_mul_at(Kernel& k, const Config& config, const Index& row, const Range& here) {
+  const Range there = range(k.dim("H") + here.begin, here.extent);
+  Tile gate = k.load(k["x"](row, here), "gate");
+  Tile up = k.load(k["x"](row, there), "up");
+  k.store(k["out"](row, here), gelu(gate, config.flag("approximate")) * up);
+}
+
 void gelu_and_mul_rows(Kernel& k, const Config& config) {
-  Index T = k.dim("T"), H = k.dim("H");
-  k.tiles({"row", T}, [&](Index row) {
-    Tile gate = k.load(k["x"](row, range(0, H)), "gate");  // [H]
-    Tile up = k.load(k["x"](row, range(H, H)), "up");      // [H]
-    k.store(k["out"](row, all), gelu(gate, config.flag("approximate")) * up);
-  });
+  k.tiles({"row", k.dim("T")},
+          [&](Index row) { gelu_and_mul_at(k, config, row, range(0, k.dim("H"))); });
+}
+
+// For a GPU: a long row is the work of several CTAs.
+void gelu_and_mul_blocks(Kernel& k, const Config& config) {
+  const Index T = k.dim("T"), H = k.dim("H"), BH = k.tile_param("BH");
+  k.tiles({{"row", T}, {"part", ceil_div(H, BH)}},
+          [&](Index row, Index part) { gelu_and_mul_at(k, config, row, block(part, BH, H)); });
 }
 
 Tolerance gelu_and_mul_tolerance(const RefCall& call) {
@@ -70,13 +81,20 @@ OpDef gelu_and_mul() {
               "none: with the error function; tanh: the approximation (Gemma)")
       .source("Hendrycks and Gimpel 2016, arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202 (GeGLU)")
       .reference(gelu_and_mul_ref)
-      .kernel({.name = "rows",
-               .build = gelu_and_mul_rows,
+      .kernel({.name = "blocks",
+               .build = gelu_and_mul_blocks,
                .schedule =
-                   [](const Config& config, const Env& dims, const TargetInfo& target) {
-                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"), 2);
-                     return row_schedule();
-                   }})
+                   [](const Config& config, const Env& dims, const TargetInfo&) {
+                     return sm90_row_blocks(dims.at("T"), dims.at("H"), config.dtype("x"), 2);
+                   },
+               .applies = [](const Config&, const Env&,
+                             const TargetInfo& target) { return target.gpu; }})
+      .kernel(
+          {.name = "rows",
+           .build = gelu_and_mul_rows,
+           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); },
+           .applies = [](const Config&, const Env&,
+                         const TargetInfo& target) { return !target.gpu; }})
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("H"));
         double each = call.config.flag("approximate") == kTanh ? 11 : 6;

@@ -12,13 +12,24 @@ void silu_and_mul_ref(RefCall& call);
 
 namespace {
 
-void silu_and_mul_rows(Kernel& k, const Config&) {
-  Index T = k.dim("T"), H = k.dim("H");
-  k.tiles({"row", T}, [&](Index row) {
-    Tile gate = k.load(k["x"](row, range(0, H)), "gate");  // [H]
-    Tile up = k.load(k["x"](row, range(H, H)), "up");      // [H]
-    k.store(k["out"](row, all), gate / (1.0 + exp(-gate)) * up);
-  });
+// Columns `here` of a row.
+void silu_and_mul_at(Kernel& k, const Config&, const Index& row, const Range& here) {
+  const Range there = range(k.dim("H") + here.begin, here.extent);
+  Tile gate = k.load(k["x"](row, here), "gate");
+  Tile up = k.load(k["x"](row, there), "up");
+  k.store(k["out"](row, here), gate / (1.0 + exp(-gate)) * up);
+}
+
+void silu_and_mul_rows(Kernel& k, const Config& config) {
+  k.tiles({"row", k.dim("T")},
+          [&](Index row) { silu_and_mul_at(k, config, row, range(0, k.dim("H"))); });
+}
+
+// For a GPU: a long row is the work of several CTAs.
+void silu_and_mul_blocks(Kernel& k, const Config& config) {
+  const Index T = k.dim("T"), H = k.dim("H"), BH = k.tile_param("BH");
+  k.tiles({{"row", T}, {"part", ceil_div(H, BH)}},
+          [&](Index row, Index part) { silu_and_mul_at(k, config, row, block(part, BH, H)); });
 }
 
 Tolerance silu_and_mul_tolerance(const RefCall& call) {
@@ -45,13 +56,20 @@ OpDef silu_and_mul() {
            .doc = "[T, 2 H]: gate in columns 0..H-1, up in columns H..2H-1"})
       .source("Shazeer 2020, arXiv:2002.05202 (SwiGLU)")
       .reference(silu_and_mul_ref)
-      .kernel({.name = "rows",
-               .build = silu_and_mul_rows,
+      .kernel({.name = "blocks",
+               .build = silu_and_mul_blocks,
                .schedule =
-                   [](const Config& config, const Env& dims, const TargetInfo& target) {
-                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"), 2);
-                     return row_schedule();
-                   }})
+                   [](const Config& config, const Env& dims, const TargetInfo&) {
+                     return sm90_row_blocks(dims.at("T"), dims.at("H"), config.dtype("x"), 2);
+                   },
+               .applies = [](const Config&, const Env&,
+                             const TargetInfo& target) { return target.gpu; }})
+      .kernel(
+          {.name = "rows",
+           .build = silu_and_mul_rows,
+           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); },
+           .applies = [](const Config&, const Env&,
+                         const TargetInfo& target) { return !target.gpu; }})
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("H"));
         return Cost{.flops = 6 * elements, .bytes = bytes_of(call, "x", 3 * elements)};

@@ -64,7 +64,8 @@ OpDef embedding() {
                .build = embedding_rows,
                .schedule =
                    [](const Config& config, const Env& dims, const TargetInfo& target) {
-                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("table"));
+                     if (target.gpu)
+                       return sm90_rows(dims.at("T"), dims.at("H"), config.dtype("table"));
                      return row_schedule();
                    }})
       .cost([](const RefCall& call) {

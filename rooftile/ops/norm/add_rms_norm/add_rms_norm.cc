@@ -80,7 +80,8 @@ OpDef add_rms_norm() {
                .build = add_rms_norm_rows,
                .schedule =
                    [](const Config& config, const Env& dims, const TargetInfo& target) {
-                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"), 2);
+                     if (target.gpu)
+                       return sm90_rows(dims.at("T"), dims.at("H"), config.dtype("x"), 2);
                      return row_schedule({"h"});
                    }})
       .cost([](const RefCall& call) {

@@ -107,7 +107,8 @@ OpDef layer_norm() {
                .build = layer_norm_rows,
                .schedule =
                    [](const Config& config, const Env& dims, const TargetInfo& target) {
-                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"));
+                     if (target.gpu)
+                       return sm90_rows(dims.at("T"), dims.at("H"), config.dtype("x"));
                      return row_schedule();
                    }})
       .cost([](const RefCall& call) {

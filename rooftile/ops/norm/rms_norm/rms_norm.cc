@@ -85,7 +85,8 @@ OpDef rms_norm() {
                .build = rms_norm_rows,
                .schedule =
                    [](const Config& config, const Env& dims, const TargetInfo& target) {
-                     if (target.gpu) return sm90_rows(dims.at("H"), config.dtype("x"));
+                     if (target.gpu)
+                       return sm90_rows(dims.at("T"), dims.at("H"), config.dtype("x"));
                      return row_schedule();
                    }})
       .cost([](const RefCall& call) {
