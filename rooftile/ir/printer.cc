@@ -34,7 +34,7 @@ std::string number_str(double value) {
   return buffer;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -124,7 +124,7 @@ class Printer {
         if (c.has_except) text += " except " + c.except.str();
         break;
     }
-    line(text + " " + quoted(c.why));
+    line(text + " " + in_quotes(c.why));
   }
 
   static std::string dim(const DimIndex& d) {
@@ -173,7 +173,7 @@ class Printer {
   }
 
   void region_head(const Node& n, const std::string& text) {
-    const std::string label = n.label.empty() ? "" : " " + quoted(n.label);
+    const std::string label = n.label.empty() ? "" : " " + in_quotes(n.label);
     line(value_str(n.id) + " " + text + label + location(n.loc) + " {");
     ++depth_;
     block(n.block);
@@ -198,7 +198,7 @@ class Printer {
     }
     std::string text = value_str(n.id) + " = " + action(n);
     if (n.has_value()) text += " : " + type_str(n.dtype, n.shape);
-    if (!n.label.empty()) text += " " + quoted(n.label);
+    if (!n.label.empty()) text += " " + in_quotes(n.label);
     line(text + location(n.loc));
   }
 
