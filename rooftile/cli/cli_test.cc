@@ -234,7 +234,7 @@ TEST_F(Cli, ExplainShowsAGpuKernelStageByStage) {
 TEST_F(Cli, EmulatedKernelsAreCheckedUnderSeveralOrders) {
   if (find_op("softmax") == nullptr) GTEST_SKIP() << "no softmax in this build";
   const Outcome outcome =
-      rooftile("check softmax/kernel/sm90-emulated/bf16/T3_V7 --seeds 3 --json -");
+      rooftile("check softmax/kernel:rows/sm90-emulated/bf16/T3_V7 --seeds 3 --json -");
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   ASSERT_EQ(outcome.lines().size(), 1u);
   EXPECT_EQ(outcome.lines()[0]["target"], "sm90-emulated");

@@ -29,7 +29,7 @@ OpDef doubled(const char* name, int overlap) {
       .kernel({.name = "tiles", .build = [overlap](dsl::Kernel& k, const Config&) {
                  const dsl::Index n = k.dim("N");
                  k.tiles({{"i", ceil_div(n, 32)}}, [&](dsl::Index i) {
-                   const dsl::Range part{i * 32, min(i * 32 + 32 + overlap, n)};
+                   const dsl::Range part{i * 32, min(Expr(32 + overlap), n - i * 32)};
                    k.store(k["y"](part), k.load(k["x"](part)) * 2.0);
                  });
                }});
