@@ -205,7 +205,8 @@ void check_against_peer(const OpDef& op, RefCall call, const std::string& peer,
     auto& [chosen, part] = *decides;
     op.reference_fn(part);
     const Tolerance tolerance = op.tolerance_fn ? op.tolerance_fn(part) : Tolerance{};
-    const auto judged = [&](const NdArray& result) {
+    const auto judged = [&, &chosen = chosen, &part = part,
+                         &output = output](const NdArray& result) {
       return check::compare(check::part_of(arg, call, result, chosen), part[output], tolerance);
     };
     if (const check::Comparison mine = judged(ours.at(output)); !mine.pass)
