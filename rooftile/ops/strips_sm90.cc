@@ -69,10 +69,20 @@ Schedule sm90_row_blocks(int64_t rows, int64_t columns, DType dtype, int streams
   return s;
 }
 
-int64_t sm90_part_columns(int64_t rows, int64_t columns) {
+Schedule sm90_row_parts(int64_t rows, int64_t columns, DType dtype) {
+  const auto parts_of = [&](int64_t width) { return rows * ((columns + width - 1) / width); };
   int64_t width = 1024;
-  while (width < 8192 && rows * ((columns + width - 1) / width) > 4 * kMultiprocessors) width *= 2;
-  return width;
+  while (width < 8192 && parts_of(width) > 4 * kMultiprocessors) width *= 2;
+  Schedule s = sm90_rows(parts_of(width), width, dtype);
+  s.name = "parts_" + s.name;
+  s.tile = {{"BV", width}};
+  s.gpu.ctas_per_sm = std::clamp(768 / s.gpu.strips.threads, 1, 8);  // 80 registers a thread
+  s.gpu.dependent_launch = true;
+  return s;
+}
+
+bool sm90_has_few_long_rows(int64_t rows, int64_t columns, const TargetInfo& target) {
+  return target.gpu && 2 * rows <= target.multiprocessors && columns >= 16384;
 }
 
 Schedule sm90_streamed(int64_t columns, DType dtype, int most_threads) {

@@ -20,9 +20,11 @@ Schedule sm90_rows(int64_t rows, int64_t columns, DType dtype, int streams = 1);
 // multiprocessors busy.
 Schedule sm90_row_blocks(int64_t rows, int64_t columns, DType dtype, int streams);
 
-// The width of such blocks for rows whose parts are joined by a second phase: as many parts as fill
-// the machine, none smaller than what one is worth.
-int64_t sm90_part_columns(int64_t rows, int64_t columns);
+// Rows with sums, in parts of "BV" columns: as many as fill the machine. What the parts leave in
+// workspaces is joined by a second phase.
+Schedule sm90_row_parts(int64_t rows, int64_t columns, DType dtype);
+// Whether that pays: rows that leave most multiprocessors idle, and are worth a second launch.
+bool sm90_has_few_long_rows(int64_t rows, int64_t columns, const TargetInfo& target);
 
 // Rows that are read pass by pass, from memory or the caches.
 Schedule sm90_streamed(int64_t columns, DType dtype, int most_threads = 1024);

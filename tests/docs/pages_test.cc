@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages show code that is compiled and run: every block after `<!-- from FILE ... -->` must stand
 // in that file, and every link to a file of the tree must lead somewhere. `docs/embed.py` refreshes
-// the blocks.
+// the blocks. What pages quote from, the results of measurements, must be readable.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -80,6 +81,20 @@ TEST(Pages, LinksLeadSomewhere) {
     }
   }
   EXPECT_GE(links, 10);
+}
+
+// Lines that were cut on their way here say less than they seem to, or nothing.
+TEST(Pages, ResultsAreLinesOfJson) {
+  int lines = 0;
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(ROOFTILE_SOURCE_DIR) / "bench" / "results")) {
+    if (entry.path().extension() != ".jsonl") continue;
+    std::ifstream in(entry.path());
+    int number = 0;
+    for (std::string line; ++number, std::getline(in, line); ++lines)
+      EXPECT_TRUE(nlohmann::json::accept(line)) << entry.path() << " line " << number;
+  }
+  EXPECT_GE(lines, 100);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TileLang: the product as its documentation writes one, with the tile shapes that suit the size best by its own timing."""
-from __future__ import annotations
-
+# Not `from __future__ import annotations`: TileLang reads the types of a kernel's tensors from its annotations, and finds
+# in a text only names that the kernel's body uses, too.
 import functools
 from typing import Any
 

@@ -4,7 +4,6 @@
 // The maximum is subtracted before scaling, so that rows far from zero keep their digits
 // (pytorch#38839). A row that is all -inf, or holds +inf or NaN, gives NaN, as plain softmax does;
 // masked attention has its own definition.
-#include <algorithm>
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
@@ -62,22 +61,6 @@ void softmax_parts(Kernel& k, const Config& config) {
   });
 }
 
-// Rows that leave most multiprocessors idle, and are long enough to pay for a second launch.
-bool has_few_long_rows(const Env& dims, const TargetInfo& target) {
-  constexpr int64_t kLongRow = 16384;
-  return target.gpu && 2 * dims.at("T") <= target.multiprocessors && dims.at("V") >= kLongRow;
-}
-
-Schedule parts_schedule(const Config& config, const Env& dims, const TargetInfo&) {
-  const int64_t T = dims.at("T"), V = dims.at("V"), width = sm90_part_columns(T, V);
-  Schedule s = sm90_rows(T * ((V + width - 1) / width), width, config.dtype("x"));
-  s.name = "parts_" + s.name;
-  s.tile = {{"BV", width}};
-  s.gpu.ctas_per_sm = std::clamp(768 / s.gpu.strips.threads, 1, 8);  // 80 registers a thread
-  s.gpu.dependent_launch = true;
-  return s;
-}
-
 // f32: the exponent is rounded twice. Narrow types: 3.3 times (difference, product, and log2 e
 // times the scale), but an exponent that counts is at most 88 for bf16 (results below 2^-126 have
 // the absolute bound) and 18 for f16. That is 290 roundings for bf16 where the bound below has 208;
@@ -125,9 +108,14 @@ OpDef softmax() {
       .reference(softmax_ref)
       .kernel({.name = "parts",
                .build = softmax_parts,
-               .schedule = parts_schedule,
-               .applies = [](const Config&, const Env& dims,
-                             const TargetInfo& target) { return has_few_long_rows(dims, target); }})
+               .schedule =
+                   [](const Config& config, const Env& dims, const TargetInfo&) {
+                     return sm90_row_parts(dims.at("T"), dims.at("V"), config.dtype("x"));
+                   },
+               .applies =
+                   [](const Config&, const Env& dims, const TargetInfo& target) {
+                     return sm90_has_few_long_rows(dims.at("T"), dims.at("V"), target);
+                   }})
       .kernel({.name = "rows",
                .build = softmax_rows,
                .schedule =
