@@ -492,10 +492,12 @@ int64_t Machine::lane_number(const At& at, size_t arg, int lane) {
 }
 
 Agent Machine::agent(int kind, int index) {
-  const auto [it, is_new] = agents_.emplace(std::pair(kind, index), num_agents_);
-  if (is_new && ++num_agents_ > kMaxAgents)
-    throw Refusal{"more warps and barriers than are modelled"};
-  return it->second;
+  std::vector<Agent>& known = agents_[static_cast<size_t>(kind)];
+  const auto at = static_cast<size_t>(index);
+  if (at >= known.size()) known.resize(at + 1, -1);
+  if (known[at] >= 0) return known[at];
+  if (num_agents_ + 1 > kMaxAgents) throw Refusal{"more warps and barriers than are modelled"};
+  return known[at] = num_agents_++;
 }
 
 void Machine::fault(Kind kind, const At& at, std::string reason) const {
