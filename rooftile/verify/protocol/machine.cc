@@ -133,16 +133,16 @@ int Machine::hindmost_waiting(const State& state) const {
   int waiting = -1;
   for (size_t w = 0; w < state.warps.size(); ++w) {
     const Warp& warp = state.warps[w];
-    if (warp.done || !adds_from(warp.pc)) continue;
+    const Op& op = flat_.ops[static_cast<size_t>(warp.pc)];
+    const bool waits = op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal;
+    if (warp.done || (!waits && !adds_from(warp.pc))) continue;
     const Frame* here = round(warp);
     if (here == nullptr || (hindmost != nullptr && here->loop != hindmost->loop))
       throw Refusal{"rounds of those who add to tickets cannot be compared", warp.pc};
     if (hindmost != nullptr && here->index > hindmost->index) continue;
     if (hindmost == nullptr || here->index < hindmost->index) waiting = -1;
     hindmost = here;
-    const Op& op = flat_.ops[static_cast<size_t>(warp.pc)];
-    if (op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal)
-      waiting = static_cast<int>(w);
+    if (waits) waiting = static_cast<int>(w);
   }
   return waiting;
 }
