@@ -32,9 +32,10 @@ void Walk::hand_out(const Stmt& stmt, const HandOut& form) {
   require(Kind::kLaneOverflow, Expr(0) <= count, "0 <= " + count.str());
   require(Kind::kLaneOverflow, Expr(1) <= steps || count <= Expr(0), "1 <= " + steps.str());
   require(Kind::kLaneOverflow, largest < Expr(INT32_MAX), largest.str() + " + 1 fits 32 bits");
+  const Expr clusters = program_.grid_x / size;
   if (!runs)
-    require(Kind::kNoDeadlock, program_.grid_x / size % Expr(form.ways) == Expr(0),
-            (program_.grid_x / size).str() + " at once are whole tiles");
+    require(Kind::kNoDeadlock, clusters % Expr(form.ways) == Expr(0) || clusters <= Expr(1),
+            clusters.str() + " at once are whole tiles, or one");
   if (!runs)
     require(Kind::kLaneOverflow, count % Expr(form.ways) == Expr(0),
             count.str() + " are whole tiles");
