@@ -164,7 +164,11 @@ void FragmentLowering::declare_interface() {
   out_.min_ctas_per_sm = placed_.plan.ctas_per_sm;
   out_.dependent_launch = placed_.plan.dependent_launch;
   const Expr clusters = work_count();
-  const Expr resident = Expr::sym("SMS") * placed_.plan.ctas_per_sm / cluster_size();
+  Expr resident = Expr::sym("SMS") * placed_.plan.ctas_per_sm / cluster_size();
+  // The parts of a tile are neighbours of one round: none waits for a CTA of a higher number. Where
+  // so few do not run at once, one does all.
+  if (const int ways = placed_.split.over_grid() ? placed_.split.ways : 0; ways > 0)
+    resident = max(resident / ways * ways, 1);
   out_.grid_x = (placed_.plan.grid == gpu::Grid::kPersistent ? min(clusters, resident) : clusters) *
                 cluster_size();
   declare_fix_up();

@@ -8,9 +8,9 @@
 //   owner    one thread waits until all have, acquire, and clears the ticket; meet; the images are
 //            added to its own sums in the order of the parts
 // So results do not depend on timing, and tickets are zero again when the kernel ends. An owner
-// waits for slots of lower numbers only, which are those of CTAs that were started before it, and
-// a CTA publishes what others wait for before it waits itself: no wait is in vain while CTAs are
-// started in the order of their numbers.
+// waits for CTAs of lower numbers only, in the same round of the grid where there are several, and
+// a CTA publishes what others wait for before it waits itself: no wait is in vain. The proofs know
+// this arithmetic and no other (verify/lanes/hand_out.h, docs/decisions/0004-proofs.md, "Parts").
 #include "rooftile/codegen/gpu/element_ops.h"
 #include "rooftile/codegen/gpu/fragment_lowering.h"
 #include "rooftile/codegen/gpu/place.h"

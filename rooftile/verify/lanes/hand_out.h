@@ -11,7 +11,8 @@
 // The walk then takes the registers of the pattern for numbers of which the lemmas tell:
 //   every tile has one owner; an owner's number is not below that of the slot that sends to it;
 //   each slot sends once at most; an owner o waits once at most, for exactly the slots
-//   o - others .. o - 1; and nothing in the pattern wraps, given `Lemma::needs`.
+//   o - others .. o - 1; and nothing in the pattern wraps.
+// What the lemmas ask for (sizes, and a grid of whole tiles) the walk asks (parts.cc).
 #pragma once
 
 #include <map>

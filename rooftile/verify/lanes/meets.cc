@@ -95,14 +95,21 @@ class Meets {
 
   // ---- tickets
 
+  // Nothing keeps a thread back but who it is, whether its CTA owns the sums, and, of an owner,
+  // whether there are others.
+  bool unconditional(const StoreForm& form, const PartsAt& parts) const {
+    return std::all_of(form.clips.begin(), form.clips.end(),
+                       [&](const Expr& clip) { return clip.same_as(Expr(0) < parts.others); });
+  }
+
   // The column that the one thread of each group names; nothing if it is not one thread.
-  std::optional<std::map<int64_t, int64_t>> columns(const TensorSite& site) {
+  std::optional<std::map<int64_t, int64_t>> columns(const TensorSite& site, const PartsAt& parts) {
     TensorSite alone = site;
     alone.index = {site.index.back()};
     alone.extent = {1};
     std::erase_if(alone.loops, [](const LoopAt& loop) { return loop.parts == nullptr; });
     const StoreForm form = store_form(walk_, alone);
-    const auto hits = form.wrong.empty() && form.base[0].is_const(0)
+    const auto hits = form.wrong.empty() && form.base[0].is_const(0) && unconditional(form, parts)
                           ? hits_of(walk_.symbols(), form, {"tid"})
                           : std::nullopt;
     if (!hits) return std::nullopt;
@@ -122,9 +129,9 @@ class Meets {
     if (site.index.size() != 2) return wrong(kind, site, "tickets have a row and a column"), false;
     if (!is(kind, site, site.index[0] == row(parts.owner), "the ticket is the owner's"))
       return false;
-    if (site.loops.back().parts == nullptr)
+    if (site.loops.size() != 1)
       return wrong(kind, site, "it is done more than once for a part"), false;
-    const auto here = columns(site);
+    const auto here = columns(site, parts);
     if (!here) return wrong(kind, site, "it is not one thread of each group that does it"), false;
     if (!columns_) columns_ = here;
     if (*columns_ != *here) return wrong(kind, site, "groups are told apart otherwise"), false;
@@ -245,6 +252,11 @@ class Meets {
     }
     if (!is(kKind, site, site.index[0] == row(parts.slot), "an image goes to its slot's own row"))
       return false;
+    const StoreForm form = store_form(walk_, site);
+    if (!form.wrong.empty() || !form.clips.empty()) {
+      wrong(kKind, site, "an image is not stored whenever it is announced");
+      return false;
+    }
     bool announced = false;
     for (const auto& [tensor, adds] : sites_.adds)
       for (const TensorSite& add : adds)

@@ -27,11 +27,15 @@ void Walk::hand_out(const Stmt& stmt, const HandOut& form) {
   const bool runs = form.form == HandOut::kRuns;
   const Expr count = value(form.count), steps = value(form.steps);
   const Expr size = program_.cluster;
-  // No number of the pattern is larger.
+  // No number of the pattern is larger by more than 1.
   const Expr largest = runs ? count * steps : steps * Expr(form.ways);
   require(Kind::kLaneOverflow, Expr(0) <= count, "0 <= " + count.str());
   require(Kind::kLaneOverflow, Expr(1) <= steps || count <= Expr(0), "1 <= " + steps.str());
-  require(Kind::kLaneOverflow, largest <= Expr(INT32_MAX), largest.str() + " fits 32 bits");
+  require(Kind::kLaneOverflow, largest < Expr(INT32_MAX), largest.str() + " + 1 fits 32 bits");
+  const Expr clusters = program_.grid_x / size;
+  if (!runs)
+    require(Kind::kNoDeadlock, clusters % Expr(form.ways) == Expr(0) || clusters <= Expr(1),
+            clusters.str() + " at once are whole tiles, or one");
   if (!runs)
     require(Kind::kLaneOverflow, count % Expr(form.ways) == Expr(0),
             count.str() + " are whole tiles");

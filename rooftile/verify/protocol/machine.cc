@@ -133,16 +133,16 @@ int Machine::hindmost_waiting(const State& state) const {
   int waiting = -1;
   for (size_t w = 0; w < state.warps.size(); ++w) {
     const Warp& warp = state.warps[w];
-    if (warp.done || !adds_from(warp.pc)) continue;
+    const Op& op = flat_.ops[static_cast<size_t>(warp.pc)];
+    const bool waits = op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal;
+    if (warp.done || (!waits && !adds_from(warp.pc))) continue;
     const Frame* here = round(warp);
     if (here == nullptr || (hindmost != nullptr && here->loop != hindmost->loop))
       throw Refusal{"rounds of those who add to tickets cannot be compared", warp.pc};
     if (hindmost != nullptr && here->index > hindmost->index) continue;
     if (hindmost == nullptr || here->index < hindmost->index) waiting = -1;
     hindmost = here;
-    const Op& op = flat_.ops[static_cast<size_t>(warp.pc)];
-    if (op.kind == OpKind::kInstr && op.stmt->instr.ins == Ins::kWaitGlobal)
-      waiting = static_cast<int>(w);
+    if (waits) waiting = static_cast<int>(w);
   }
   return waiting;
 }
@@ -492,10 +492,12 @@ int64_t Machine::lane_number(const At& at, size_t arg, int lane) {
 }
 
 Agent Machine::agent(int kind, int index) {
-  const auto [it, is_new] = agents_.emplace(std::pair(kind, index), num_agents_);
-  if (is_new && ++num_agents_ > kMaxAgents)
-    throw Refusal{"more warps and barriers than are modelled"};
-  return it->second;
+  std::vector<Agent>& known = agents_[static_cast<size_t>(kind)];
+  const auto at = static_cast<size_t>(index);
+  if (at >= known.size()) known.resize(at + 1, -1);
+  if (known[at] >= 0) return known[at];
+  if (num_agents_ + 1 > kMaxAgents) throw Refusal{"more warps and barriers than are modelled"};
+  return known[at] = num_agents_++;
 }
 
 void Machine::fault(Kind kind, const At& at, std::string reason) const {

@@ -7,6 +7,7 @@
 // other order can differ (see explore.h). What matters is not when bytes land but who knows.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -187,7 +188,7 @@ class Machine {
   int first_named_ = 0;  // barriers: mbarriers of all CTAs, then named ones, then the cluster's
   int num_mbarriers_ = 0;
   std::vector<int64_t> barrier_offsets_;
-  std::map<std::pair<int, int>, Agent> agents_;
+  std::array<std::vector<Agent>, 3> agents_;  // by kind and index; -1: not yet
   int num_agents_ = 0;
   std::vector<std::pair<ValueId, AtomId>>
       facts_;  // >= 0, in the state that runs; by which decision
