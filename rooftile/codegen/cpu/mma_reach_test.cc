@@ -6,6 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "rooftile/codegen/cpu/mma_text.h"
 #include "rooftile/codegen/cpu/prelude.h"
 #include "rooftile/codegen/cpu/scratch.h"
@@ -85,6 +89,42 @@ TEST(MmaReach, ProductsStayInTheirTilesPanelsAndWordRows) {
         for (const int64_t n : {1, 31, 32, 33, 64, 65})
           for (const int64_t words : {1, 15, 16, 17, 257}) stays_inside(product, m, n, words);
     }
+}
+
+// Rows that are not there have no address either: their words are zeros, whatever the pointers say.
+TEST(MmaReach, PackingReadsNoRowThatIsNotThere) {
+  using Pack = void (*)(int32_t * out, const char* const* rows, int64_t nrows, int64_t n);
+  const TargetInfo target = host_target();
+  for (const auto& [type, group] : {std::pair("float", 1), {"bf16", 2}, {"i8", 4}}) {
+    const std::string element = type;
+    const std::string head =
+        "(i32* out, const " + element + "* const* rows, i64 nrows, i64 n) { pack_";
+    const auto object = compile_cached(
+        cpu_prelude(target) + packing_text() + "extern \"C\" void word_row" + head + "word_row<" +
+            element + ">(out, 32, rows, nrows, n, 1); }\nextern \"C\" void columns" + head +
+            "columns<" + element + ">(out, rows, nrows, n, 1); }\n",
+        cpu_flags(target), target.key());
+    ASSERT_TRUE(object.ok()) << object.diag().str();
+    const auto library = Library::open(object->path);
+    ASSERT_TRUE(library.ok()) << library.diag().str();
+    const Fenced nowhere(0);  // what lies behind may not be touched
+    const std::vector<char> row(64 * 4, 1);
+    for (const auto& [name, most] : {std::pair("word_row", group), {"columns", 16}}) {
+      const auto symbol = (*library)->symbol(name);
+      ASSERT_TRUE(symbol.ok()) << symbol.diag().str();
+      for (int64_t rows = 0; rows <= most; ++rows) {
+        std::vector<const char*> at(static_cast<size_t>(most), nowhere.data());
+        std::fill_n(at.begin(), rows, row.data());
+        std::vector<int32_t> out(64 * 32, -1);
+        reinterpret_cast<Pack> (*symbol)(out.data(), at.data(), rows, 64);
+        std::vector<int64_t> ones;  // bytes, by the row that they come from
+        for (int32_t word : out)
+          for (int byte = 0; word != -1 && byte < 4; ++byte) ones.push_back(word >> 8 * byte & 1);
+        EXPECT_EQ(std::count(ones.begin(), ones.end(), 1), rows * 64 * 4 / group)
+            << name << " of " << type << ", " << rows << " rows";
+      }
+    }
+  }
 }
 
 }  // namespace

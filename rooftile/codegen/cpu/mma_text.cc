@@ -104,7 +104,7 @@ template <class D, class S> AI void pack_word_row(i32* out, i64 pp, const S* con
         *(VUu*)(out + c) = lo | (hi << 16);
       }
     }
-    if constexpr (G == 1) if (stride == 1)
+    if constexpr (G == 1) if (stride == 1 && nrows == 1)
       for (; c + W <= cn; c += W) st((float*)out + c, ld(rows[0] + c0 + c));
     for (; c < 32; c++) {
       D w[G] = {};
@@ -311,7 +311,11 @@ std::string lanes_text(const MmaUnitInfo& info, const TargetInfo& target, int pr
   const std::string fn = "mm_" + std::string(info.name);
   std::string s;
   if (info.unit == MmaUnit::kDotBf16)
-    s += "typedef short DH __attribute__((vector_size(64)));\n"
+    s += "#if defined(__clang__) || __GNUC__ < 13\n"
+         "typedef short DH __attribute__((vector_size(64)));\n"
+         "#else\n"
+         "typedef __bf16 DH __attribute__((vector_size(64)));\n"
+         "#endif\n"
          "#if defined(__clang__)\n"
          "AI VF dot2(VF c, VI x, VI b) { asm(\"vdpbf16ps %2,%1,%0\" : \"+v\"(c) : \"v\"(x), "
          "\"v\"(b)); return c; }\n"

@@ -98,6 +98,10 @@ RT_DEVICE void barrier_wait_cluster(u32 bar, u32 parity) {
 
 // Relaxed: fence.mbarrier_init has already published the barriers to the cluster.
 RT_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory"); }
+// What the CTA wrote before (its other threads behind a __syncthreads) is seen by who waits.
+RT_DEVICE void cluster_arrive_release() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
 RT_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 RT_DEVICE void cluster_sync() {

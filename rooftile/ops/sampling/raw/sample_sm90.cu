@@ -178,6 +178,7 @@ RT_KERNEL {
     store_shared4(counters + (i * THREADS + tid) * 16, 0.f, 0.f, 0.f, 0.f);
   if (tid < 2) largest[tid] = 0;
   __syncthreads();
+  cluster_arrive_release();  // the peer writes its maximum here, over the zero
   u32 best = TWO_NEG_INF;
 #pragma unroll
   for (int j = 0; j < VECTORS; ++j) {
@@ -193,6 +194,7 @@ RT_KERNEL {
   const u32 warp_largest = __reduce_max_sync(RT_EVERY_LANE, held > tid ? larger_key(best) : 0u);
   if (lane == 0) atomicMax(&largest[rank], warp_largest);
   __syncthreads();
+  cluster_wait();
   if (tid == 0)
     asm volatile(
         "st.shared::cluster.u32 [%0], %1;" ::"r"(peer_address(largest_at + rank * 4, rank ^ 1)),
