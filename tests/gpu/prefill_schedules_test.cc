@@ -8,6 +8,7 @@
 #include "rooftile/codegen/gpu/lower.h"
 #include "rooftile/compile/schedule_change.h"
 #include "rooftile/compile/target.h"
+#include "rooftile/verify/testing/group_release.h"
 #include "tests/gpu/emulated_call.h"
 
 namespace rooftile {
@@ -54,6 +55,22 @@ TEST_P(PrefillSchedules, Agree) {
 // start no product.
 constexpr const char* kUnseen = "Tq=700 Tk=70 B1=4 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1";
 constexpr const char* kPacked = "Tq=150 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1";
+
+// The same kernel with the queries given back for a whole group, of which a warp may be late: some
+// order of events shows it.
+TEST(PrefillSchedules, LateWarpsAreSeen) {
+  const OpDef& op = *find_op("attention_prefill");
+  int told = 0;
+  for (uint64_t seed = 1; seed <= 24 && told == 0; ++seed) {
+    auto emulated = testing::EmulatedCase::make(op, kUnseen, seed);
+    ASSERT_TRUE(emulated.ok()) << emulated.diag().str();
+    auto variant = lowered(op, emulated->call(), "depth=2");
+    ASSERT_TRUE(variant.ok()) << variant.diag().str();
+    ASSERT_TRUE(verify::testing::release_for_the_group(variant->phases[1], "q"));
+    told += emulated->run(*variant, false, seed).ok() ? 0 : 1;
+  }
+  EXPECT_EQ(told, 1);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Plans, PrefillSchedules,

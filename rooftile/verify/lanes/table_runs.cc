@@ -160,14 +160,23 @@ TableRuns::At TableRuns::at(const Expr& slot) const {
           begin + min(limit, Expr(0))};
 }
 
+// Two slots of one sequence, or of two.
 std::string TableRuns::apart(Questions& questions) const {
   const At one = at(slot_), other = at(second_);
-  questions.push();
-  questions.assume(Expr(0) <= slot_ && slot_ < second_ && second_ < count_, FactKind::kDomain);
-  questions.assume(one.stored);
-  questions.assume(other.stored);
-  const bool holds = questions.holds(one.end <= other.begin);
-  questions.pop();
+  const Expr theirs = replaced(element_, slot_, second_);
+  const auto under = [&](const std::vector<Expr>& facts, const Expr& goal) {
+    questions.push();
+    questions.assume(Expr(0) <= slot_ && slot_ < second_ && second_ < count_, FactKind::kDomain);
+    for (const Expr& fact : facts) questions.assume(fact);
+    const bool holds = questions.holds(goal);
+    questions.pop();
+    return holds;
+  };
+  const Expr size = size_;
+  const bool holds =
+      under({theirs < element_}, theirs == element_) &&
+      under({one.stored}, one.begin + size <= replaced(other.begin, theirs, element_)) &&
+      under({element_ < theirs, one.stored, other.stored}, one.begin + one.limit <= other.begin);
   return holds ? "" : "two slots of the walk may store the same row from " + one.begin.str();
 }
 
