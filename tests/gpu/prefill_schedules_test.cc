@@ -53,7 +53,7 @@ TEST_P(PrefillSchedules, Agree) {
 
 // Blocks of queries that see no key at all, among others that do: their groups take the queries and
 // start no product.
-constexpr const char* kUnseen = "Tq=700 Tk=70 B1=4 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1";
+constexpr const char* kUnseen = "Tq=1500 Tk=30 B1=3 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1";
 constexpr const char* kPacked = "Tq=150 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1 lse=1";
 
 // The same kernel with the queries given back for a whole group, of which a warp may be late: some
