@@ -8,6 +8,7 @@
 
 #include "rooftile/codegen/gpu/element_ops.h"
 #include "rooftile/codegen/gpu/place.h"
+#include "rooftile/codegen/gpu/touched_tensors.h"
 
 namespace rooftile::codegen {
 
@@ -137,10 +138,11 @@ Result<lanes::Program> FragmentLowering::run() {
 }
 
 void FragmentLowering::declare_interface() {
+  const auto [read, written] = touched_tensors(program_, program_.node(placed_.phase));
   for (const ir::TensorParam& tensor : program_.tensors) {
     lanes::TensorUse use{.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape};
-    use.written = tensor.role != ir::Role::kIn;
-    use.read = tensor.role != ir::Role::kOut;
+    use.written = written.count(tensor.name) != 0;
+    use.read = read.count(tensor.name) != 0;
     use.workspace = tensor.role == ir::Role::kWorkspace;
     // Workspaces are compact: their strides are whatever the extents make them.
     use.align_bytes = std::max(use.workspace ? 1 : tensor.align_bytes, size_bytes(tensor.dtype));
@@ -208,8 +210,8 @@ std::string FragmentLowering::map_for(const std::string& tensor, std::vector<int
 // One thread makes the barriers; nobody uses one before the CTA, or the cluster, has met.
 void FragmentLowering::set_up_barriers(Body& out) {
   Body body;
-  const int readers = in_turns() ? 1 : placed_.groups;  // of a slot
   for (const PlacedRing& ring : placed_.rings) {
+    const int readers = (in_turns() ? 1 : placed_.groups) * (ring.by_warps ? 4 : 1);  // of a slot
     const int sharers = shared_by_cluster(ring) ? cluster_size() : 1;
     const std::string slot = index_.unique("slot");
     body.push_back(lanes::for_(
@@ -680,17 +682,17 @@ void FragmentLowering::release(const Event& e, Body& out) {
   const PlacedRing& ring = placed_.rings[static_cast<size_t>(e.ring)];
   const std::string free = ring.name + "_free";
   const Val bar = barrier("empty_" + ring.name, reg_i32(free));
-  const Val warp_in_group = lanes::floor_mod(reg_i32("warp"), 4);
   Body body;
-  if (shared_by_cluster(ring)) {
-    Body arrive = {op(Ins::kBarArriveRemote, {bar, u32(reg_i32("lane"))})};
-    body.push_back(lanes::if_(lanes::equal(warp_in_group, 0) && reg_i32("lane") < cluster_size(),
-                              std::move(arrive)));
-  } else {
-    Body arrive = {op(Ins::kBarArrive, {bar})};
-    body.push_back(lanes::if_(lanes::equal(warp_in_group, 0) && lanes::equal(reg_i32("lane"), 0),
-                              std::move(arrive)));
-  }
+  // A warp has seen the slot arrive once all of its lanes have.
+  if (ring.by_warps) body.push_back(op(Ins::kSyncWarp));
+  const auto by = [&](const Val& lanes) {
+    return ring.by_warps ? lanes : lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && lanes;
+  };
+  if (shared_by_cluster(ring))
+    body.push_back(lanes::if_(by(reg_i32("lane") < cluster_size()),
+                              {op(Ins::kBarArriveRemote, {bar, u32(reg_i32("lane"))})}));
+  else
+    body.push_back(lanes::if_(by(lanes::equal(reg_i32("lane"), 0)), {op(Ins::kBarArrive, {bar})}));
   advance(free, "", ring.depth, body);
   if (e.n == 0) {
     for (lanes::Stmt& s : body) out.push_back(std::move(s));

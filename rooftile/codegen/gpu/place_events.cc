@@ -164,6 +164,7 @@ Status Placer::compute_events(const ir::Block& block, std::vector<Event>& out) {
           if (deeper) {
             sequence.acquire(ring, id);
             held.push_back(ring);
+            placed_.rings[static_cast<size_t>(ring)].by_warps = true;
           }
         } else if (value.home == Home::kScalar) {
           sequence.compute(id);

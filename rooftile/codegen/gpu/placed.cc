@@ -93,6 +93,7 @@ class Printer {
             (copy.run_rows > 0 ? " in runs of " + std::to_string(copy.run_rows) + " rows" : "") +
             (copy.clear_rows ? ", short rows cleared" : "");
     }
+    if (ring.by_warps) out_ += " | given back by warps";
     out_ += "\n";
   }
 

@@ -56,6 +56,10 @@ struct PlacedRing {
   int depth = 2;
   std::vector<std::vector<PlacedCopy>> alternatives;
   int slot_bytes = 0;
+  // Who gives a slot back: one thread for its group, which has met at a product behind the slot's
+  // arrival; or each warp for itself, where there may be no product (a loop without a step), and a
+  // warp that is late must not find the slot filled again.
+  bool by_warps = false;
   const PlacedCopy* find(ValueId load) const;
   int offset_in_slot(ValueId load) const;      // bytes
   int engine_bytes(size_t alternative) const;  // of a slot, those that the copy engine brings

@@ -7,6 +7,7 @@
 
 #include "rooftile/codegen/gpu/fix_dims.h"
 #include "rooftile/codegen/gpu/size_limits.h"
+#include "rooftile/codegen/gpu/touched_tensors.h"
 
 namespace rooftile::codegen {
 
@@ -106,38 +107,6 @@ void Strips::note(const std::string& line) {
 
 // ---- the kernel --------------------------------------------------------------------------------
 
-namespace {
-
-void collect_tensors(const ir::Program& program, const ir::Block& block,
-                     std::set<std::string>* read, std::set<std::string>* written);
-
-void collect_tensors(const Expr& e, std::set<std::string>* read) {
-  if (e.kind() == ExprKind::kIndexLoad) read->insert(e.name());
-  for (const Expr& sub : e.args()) collect_tensors(sub, read);
-}
-
-void collect_tensors(const Node& n, std::set<std::string>* read, std::set<std::string>* written) {
-  if (n.op == Op::kLoad) read->insert(n.name);
-  if (n.op == Op::kStore) written->insert(n.name);
-  if (n.op == Op::kStore && n.mode == ir::StoreMode::kAdd) read->insert(n.name);
-  for (const ir::DimIndex& dim : n.region) {
-    collect_tensors(dim.begin, read);
-    collect_tensors(dim.extent, read);
-  }
-  for (const Expr& e : n.shape) collect_tensors(e, read);
-  for (const Expr* e : {&n.expr, &n.begin, &n.end, &n.step}) collect_tensors(*e, read);
-}
-
-void collect_tensors(const ir::Program& program, const ir::Block& block,
-                     std::set<std::string>* read, std::set<std::string>* written) {
-  for (ValueId id : block.nodes) {
-    collect_tensors(program.node(id), read, written);
-    collect_tensors(program, program.node(id).block, read, written);
-  }
-}
-
-}  // namespace
-
 lanes::Program Strips::interface(const std::string& name) const {
   lanes::Program p;
   p.name = name;
@@ -145,11 +114,8 @@ lanes::Program Strips::interface(const std::string& name) const {
   // Element by element, the operands of a product on their way take several times the registers.
   p.min_ctas_per_sm = mma_ && !vectors_ ? std::max(plan_.ctas_per_sm / 2, 1) : plan_.ctas_per_sm;
   p.dependent_launch = plan_.dependent_launch;
-  std::set<std::string> read, written;
   // Only what this phase touches: other phases are other kernels.
-  collect_tensors(program_, phase_.block, &read, &written);
-  for (ValueId id : program_.body.nodes)
-    if (program_.node(id).op != Op::kTiles) collect_tensors(program_.node(id), &read, &written);
+  const auto [read, written] = touched_tensors(program_, phase_);
   std::set<std::string> dims;
   for (const ir::TensorParam& t : program_.tensors) {
     for (const Expr& extent : t.shape) collect_symbols(extent, dims);

@@ -10,6 +10,7 @@
 #include "rooftile/verify/arith/axioms.h"
 #include "rooftile/verify/arith/model.h"
 #include "rooftile/verify/arith/normalise.h"
+#include "rooftile/verify/arith/relevance.h"
 #include "rooftile/verify/arith/search.h"
 #include "rooftile/verify/arith/solver.h"
 #include "rooftile/verify/arith/terms.h"
@@ -24,6 +25,8 @@ constexpr int kSolverRounds = 12;     // of asking again with lemmas that the la
 constexpr int kShrinkQuestions = 40;  // for smaller models
 constexpr int kDivisorAttempts = 8;   // to prove one divisor positive, under different facts
 constexpr WorkBudget kDivisorBudget{200'000, 24, 40, 12};
+constexpr size_t kManyFacts = 24;  // of which those that bear on the goal are tried first
+constexpr WorkBudget kFewFactsBudget{150'000, 30, 40, 8, 1};
 constexpr Wide kSmall = 4;  // values that need no shrinking
 
 // What occurs in expressions, each shared part visited once.
@@ -93,6 +96,7 @@ class Arithmetic::Impl {
     known_.positive.pop_back();
     positive_since_.pop_back();
   }
+  bool follows_from_few(const Formula& goal);
   Answer prove_formula(const Formula& goal, const Expr* asked);
   Answer refine_with_solver(std::vector<Formula> formulas, const Expr* goal);
   std::vector<Formula> lemmas_against(const std::vector<Formula>& formulas, const Model& model);
@@ -229,6 +233,20 @@ void Arithmetic::Impl::check_divisors(const Expr& goal, Answer& answer) {
   }
 }
 
+// What follows from some of the facts follows from all.
+bool Arithmetic::Impl::follows_from_few(const Formula& goal) {
+  if (formulas_.size() < kManyFacts) return false;
+  const Formula negated = negation(goal);
+  std::vector<Formula> few = relevant(atoms_, formulas_, negated);
+  if (few.size() == formulas_.size()) return false;
+  few.push_back(negated);
+  try {
+    return find_point(atoms_, few, known_, kFewFactsBudget).status == Outcome::Status::kEmpty;
+  } catch (const Overflow&) {
+    return false;
+  }
+}
+
 Answer Arithmetic::Impl::prove_formula(const Formula& goal, const Expr* asked) {
   Answer answer;
   if (goal->kind == FormulaNode::Kind::kTrue) {
@@ -236,10 +254,14 @@ Answer Arithmetic::Impl::prove_formula(const Formula& goal, const Expr* asked) {
     answer.prover = Prover::kConstant;
     return answer;
   }
+  answer.prover = Prover::kInterval;
+  if (follows_from_few(goal)) {
+    answer.verdict = Verdict::kProved;
+    return answer;
+  }
   std::vector<Formula> formulas = formulas_;
   formulas.push_back(negation(goal));
   learn_divisors(formulas.back());
-  answer.prover = Prover::kInterval;
   std::vector<Formula> lemmas;
   try {
     Outcome outcome = find_point(atoms_, formulas, known_);

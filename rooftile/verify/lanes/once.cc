@@ -7,6 +7,7 @@
 #include "rooftile/verify/lanes/meets.h"
 #include "rooftile/verify/lanes/read_order.h"
 #include "rooftile/verify/lanes/store_hits.h"
+#include "rooftile/verify/lanes/table_runs.h"
 
 namespace rooftile::verify {
 
@@ -22,6 +23,9 @@ struct Group {
   std::vector<const TensorSite*> sites;
   std::vector<StoreForm> forms;
   std::vector<int64_t> low, size;  // of the box
+  std::optional<TableRuns> runs;   // of the rows in one dimension ...
+  size_t run_dim = 0;              // ... this one
+  bool in_runs(size_t dim) const { return runs && run_dim == dim; }
 };
 
 class Proof {
@@ -150,6 +154,8 @@ class Proof {
     for (auto& [key, group] : groups)
       if (std::string why = box(group); !why.empty()) return why;
     for (auto& [key, group] : groups)
+      if (std::string why = runs_of(group); !why.empty()) return why;
+    for (auto& [key, group] : groups)
       for (const StoreForm& form : group.forms)
         if (std::string why = apart(group, form); !why.empty()) return why;
     if (std::string why = groups_apart(groups); !why.empty()) return why;
@@ -205,6 +211,30 @@ class Proof {
     return {};
   }
 
+  bool walks_slots(const Group& group, const TableRuns& runs) {
+    return under(group, Expr(0) <= runs.walker() && runs.walker() < runs.count());
+  }
+
+  // Rows that lie where a table says.
+  std::string runs_of(Group& group) {
+    for (size_t d = 0; d < group.size.size(); ++d) {
+      std::optional<TableRuns> runs = TableRuns::find(walk_, walk_.contract(), walk_.program(),
+                                                      group.forms[0], d, group.size[d]);
+      if (!runs) continue;
+      if (!walks_slots(group, *runs)) return "slots of the walk that the table does not have";
+      if (std::string why = runs->apart(q_); !why.empty()) return why;
+      for (const StoreForm& form : group.forms) {
+        const auto other =
+            TableRuns::find(walk_, walk_.contract(), walk_.program(), form, d, group.size[d]);
+        if (!other || !other->same_as(*runs)) return "stores of one run under several conditions";
+      }
+      group.runs = std::move(runs);
+      group.run_dim = d;
+      break;
+    }
+    return {};
+  }
+
   void know(const StoreForm& form) {
     for (const Expr& fact : form.domain) q_.assume(fact, FactKind::kDomain);
   }
@@ -218,6 +248,10 @@ class Proof {
     std::string why;
     Determined determined(q_, walk_.contract());
     for (size_t d = 0; d < form.base.size(); ++d) {
+      if (group.in_runs(d)) {  // a row is in one slot's run
+        determined.add(group.runs->walker());
+        continue;
+      }
       if (group.size[d] > 1 && !q_.divides().multiple(form.base[d], group.size[d]) &&
           !q_.holds(form.base[d] % Expr(group.size[d]) == Expr(0)))
         why = form.base[d].str() + " is no multiple of its box's " + std::to_string(group.size[d]);
@@ -286,10 +320,15 @@ class Proof {
     const StoreForm& form = group.forms[0];
     Expr stored = all_of(form.digits), wanted = 1;
     for (size_t d = 0; d < tensor_.shape.size(); ++d)
-      wanted = wanted * ceil_div(tensor_.shape[d], Expr(group.size[d]));
+      wanted = wanted * (group.in_runs(d) ? group.runs->count()
+                                          : ceil_div(tensor_.shape[d], Expr(group.size[d])));
     cancel(stored, wanted);
     if (!q_.holds(stored == wanted))
       return stored.str() + " boxes are stored, and the tensor has " + wanted.str();
+    if (group.runs) {
+      if (std::string why = group.runs->covers(q_, tensor_.shape[group.run_dim]); !why.empty())
+        return why;
+    }
     for (size_t s = 0; s < group.sites.size(); ++s)
       if (std::string why = kept_back(group, s); !why.empty()) return why;
     return {};
@@ -366,14 +405,15 @@ class Proof {
     know(form);
     std::string why;
     for (size_t d = 0; d < form.base.size(); ++d) {
+      if (group.in_runs(d)) continue;
       if (!q_.holds(Expr(0) <= form.base[d]) || !q_.holds(form.base[d] < tensor_.shape[d]))
         why = form.base[d].str() + " is not shown to be the start of a box in the tensor";
     }
     for (const Expr& selector : form.selectors) q_.assume(selector);
     for (size_t d = 0; d < form.base.size(); ++d)
-      q_.assume(form.base[d] + form.offset[d] < tensor_.shape[d]);
+      if (!group.in_runs(d)) q_.assume(form.base[d] + form.offset[d] < tensor_.shape[d]);
     for (const Expr& clip : form.clips)
-      if (why.empty() && !q_.holds(clip))
+      if (!(group.runs && group.runs->accounts_for(clip)) && why.empty() && !q_.holds(clip))
         why = "an element inside the tensor is not stored unless " + clip.str();
     q_.pop();
     return why;

@@ -16,11 +16,12 @@ std::vector<Finding> prove_lanes(const lanes::Program& kernel, const LaneContrac
   Budget budget;
   Copies copies(kernel);
   Once once(kernel);
-  walk.run({&bounds, &copies, &budget, &once});
+  WholeWarps warps(kernel);
+  walk.run({&bounds, &copies, &budget, &once, &warps});
   copies.finish(walk);
   budget.finish(walk);
   once.finish(walk);
-  prove_uniform(kernel, walk.report());
+  warps.finish(walk);
   return walk.report().take();
 }
 

@@ -5,10 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/compile/kernel.h"
 #include "rooftile/emulate/mutate.h"
 #include "rooftile/ops/op_def.h"
+#include "rooftile/verify/lane_contract.h"
 
 namespace rooftile::verify {
 namespace {
@@ -145,6 +149,110 @@ TEST(ProveLanes, RowsInBlocks) {
       if (tensor.name == "out") tensor.shape.back() = tensor.shape.back() + Expr(8);
     EXPECT_FALSE(once(wider, v)) << "a column block of the tensor that nobody stores";
   }
+}
+
+// Every store to `tensor` as `edit` makes it.
+void each_store(lanes::Body& body, const std::string& tensor,
+                const std::function<void(lanes::Instr&)>& edit) {
+  for (lanes::Stmt& stmt : body) {
+    if (stmt.kind == lanes::StmtKind::kInstr && stmt.instr.ins == lanes::Ins::kStGlobal &&
+        stmt.instr.global.tensor == tensor)
+      edit(stmt.instr);
+    each_store(stmt.body, tensor, edit);
+    each_store(stmt.orelse, tensor, edit);
+  }
+}
+
+bool stored_once(const lanes::Program& kernel, const LaneContract& contract,
+                 const std::string& tensor) {
+  bool any = false, all = true;
+  for (const Finding& f : prove_lanes(kernel, contract)) {
+    if (f.kind != Kind::kWriteOnce ||
+        f.subject.find("st.global " + tensor + "[") == std::string::npos)
+      continue;
+    any = true;
+    all = all && f.verdict == Verdict::kProved;
+  }
+  return any && all;
+}
+
+// Packed sequences: what the first phase leaves in `owner` is known to the proof of the second,
+// which only reads it; rows of a sequence that blocks share are stored once, and all are.
+TEST(ProveLanes, RunsThatATableLaysOut) {
+  for (const char* text : {"Tq=210 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1",
+                           "Tq=300 Tk=70 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=2 D=16 window_left=9"}) {
+    const KernelSource source = lowered("attention_prefill", text);
+    const codegen::GpuVariant& variant = source.variants[0];
+    const lanes::Program& kernel = variant.phases[1];
+    for (const lanes::TensorUse& tensor : kernel.tensors)
+      if (tensor.name == "owner") {
+        EXPECT_TRUE(tensor.read && !tensor.written);
+      }
+    const LaneContract contract = lane_contract(variant, 1);
+    EXPECT_TRUE(stored_once(kernel, contract, "o")) << text;
+
+    LaneContract unknown = contract;  // of the elements nothing but their range
+    for (IndexClause& clause : unknown.index) clause.each.clear();
+    EXPECT_FALSE(stored_once(kernel, unknown, "o")) << text;
+
+    LaneContract shifted = contract;  // an element says which slot is behind it
+    for (IndexClause& clause : shifted.index)
+      for (Expr& fact : clause.each)
+        fact = substitute(fact, {{"at.0", Expr::sym("at.0") - Expr(1)}});
+    EXPECT_FALSE(stored_once(kernel, shifted, "o")) << text;
+
+    lanes::Program beyond = kernel;  // rows of the next sequence as well
+    each_store(beyond.body, "o", [](lanes::Instr& store) { store.guard = lanes::Val(); });
+    EXPECT_FALSE(stored_once(beyond, contract, "o")) << text;
+
+    lanes::Program behind = kernel;  // every row one too far
+    each_store(behind.body, "o",
+               [](lanes::Instr& store) { store.global.index[0] = store.global.index[0] + 1; });
+    EXPECT_FALSE(stored_once(behind, contract, "o")) << text;
+
+    lanes::Program few = kernel;  // a slot of the last head is left out
+    few.grid_x = few.grid_x - Expr(1);
+    const bool persistent = kernel.grid_x.kind() == ExprKind::kMin;  // then others take it
+    EXPECT_EQ(stored_once(few, contract, "o"), persistent) << text;
+  }
+}
+
+// The statement around the first instruction of this kind, in `body`, put under a condition.
+bool put_under(lanes::Body& body, lanes::Ins ins, const lanes::Val& condition) {
+  for (lanes::Stmt& stmt : body) {
+    if (stmt.kind == lanes::StmtKind::kInstr && stmt.instr.ins == ins) {
+      stmt = lanes::if_(condition, {stmt});
+      return true;
+    }
+    if (put_under(stmt.body, ins, condition) || put_under(stmt.orelse, ins, condition)) return true;
+  }
+  return false;
+}
+
+// Products by mma.sync are a whole warp's. Half a warp at one is told, with a lane of either half;
+// a condition that parts warps alone is none, however it is written.
+TEST(ProveLanes, ProductsOfHalfAWarpAreRefutedWithTwoLanes) {
+  const KernelSource source = lowered("attention_prefill", "Tq=33 Tk=40 Hq=2 Hkv=1 D=16 causal=1");
+  const lanes::Program& kernel = source.variants[0].phases[0];
+  const auto uniform = [&](const lanes::Val& condition) {
+    lanes::Program changed = kernel;
+    EXPECT_TRUE(put_under(changed.body, lanes::Ins::kMmaSync, condition));
+    Finding worst;
+    worst.verdict = Verdict::kProved;
+    for (Finding& f : prove_lanes(changed, contract_of(source, 0)))
+      if (f.kind == Kind::kUniform && f.verdict != Verdict::kProved) worst = std::move(f);
+    return worst;
+  };
+  const lanes::Val tid = lanes::cast(lanes::Ty::kI32, lanes::special(lanes::Special::kTid));
+  const Finding half = uniform(lanes::floor_mod(tid, 32) < 16);
+  EXPECT_EQ(half.verdict, Verdict::kRefuted) << half.reason;
+  std::map<std::string, int64_t> at(half.example.at.begin(), half.example.at.end());
+  ASSERT_TRUE(at.count("tid") != 0 && at.count("other_tid") != 0);
+  EXPECT_EQ(at["tid"] / 32, at["other_tid"] / 32);
+  EXPECT_LT(at["tid"] % 32, 16);
+  EXPECT_GE(at["other_tid"] % 32, 16);
+  EXPECT_EQ(uniform(tid - lanes::floor_mod(tid, 32) < 64).verdict, Verdict::kProved);
+  EXPECT_EQ(uniform(tid < 40).verdict, Verdict::kRefuted);
 }
 
 // A size that the variant does not limit lets an index wrap.

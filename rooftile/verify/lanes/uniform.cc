@@ -50,9 +50,11 @@ Same of_quotient(int64_t divisor) {
   return divisor % 128 == 0 ? Same::kWarpgroup : divisor % 32 == 0 ? Same::kWarp : Same::kThread;
 }
 
+using TwoLanes = std::map<const Stmt*, Answer>;
+
 class Uniformity {
  public:
-  Uniformity(const lanes::Program& program, Report& report) : program_(program), report_(report) {
+  explicit Uniformity(const lanes::Program& program) : program_(program) {
     for (const lanes::TensorUse& tensor : program.tensors)
       if (tensor.written) written_.insert(tensor.name);
     find_definitions(program.body);
@@ -60,8 +62,23 @@ class Uniformity {
       changed_ = false;
       visit(program.body);
     } while (changed_);
-    reporting_ = true;
-    visit(program.body);
+  }
+
+  // `two_lanes`: what is known of instructions beyond the dataflow.
+  void report(Report& report, const TwoLanes& two_lanes) {
+    report_ = &report;
+    two_lanes_ = &two_lanes;
+    visit(program_.body);
+    report_ = nullptr;
+  }
+
+  // Instructions of a warp that not all of it may come to.
+  std::set<const Stmt*> open() {
+    std::set<const Stmt*> out;
+    open_ = &out;
+    visit(program_.body);
+    open_ = nullptr;
+    return out;
   }
 
  private:
@@ -258,19 +275,19 @@ class Uniformity {
 
   // A condition that the text says is the same in every lane of a warp that is there.
   void stated(const Stmt& stmt, Same same) {
-    if (!reporting_ || !stmt.uniform) return;
+    if (report_ == nullptr || !stmt.uniform) return;
     if (same >= Same::kWarp)
-      report_.proved(Kind::kUniform, stmt, Prover::kDataflow);
+      report_->proved(Kind::kUniform, stmt, Prover::kDataflow);
     else
-      report_.unknown(Kind::kUniform, stmt,
-                      "stated to be the same in every lane of a warp, which does not show");
+      report_->unknown(Kind::kUniform, stmt,
+                       "stated to be the same in every lane of a warp, which does not show");
   }
 
   void instruction(const Stmt& stmt) {
     const Instr& instr = stmt.instr;
     const lanes::InsInfo& info = lanes::ins_info(instr.ins);
     const Same guard = instr.guard.present() ? value(instr.guard) : Same::kGrid;
-    if (reporting_ && info.who != Who::kThread) {
+    if ((report_ != nullptr || open_ != nullptr) && info.who != Who::kThread) {
       Same reached = std::min(control(), guard);
       if (info.who >= Who::kCta && reached >= Same::kWarp)
         reached =
@@ -293,13 +310,23 @@ class Uniformity {
       default:
         break;
     }
+    const bool warp_alone = who == Same::kWarp && operands >= who;
+    if (open_ != nullptr) {
+      if (warp_alone && reached < who) open_->insert(&stmt);
+      return;
+    }
     if (reached >= who && operands >= who)
-      return report_.proved(Kind::kUniform, stmt, Prover::kDataflow);
-    report_.unknown(Kind::kUniform, stmt,
-                    std::string(reached < who ? "reached under conditions" : "with operands") +
-                        " that are surely alike within a " +
-                        std::string(name_of(reached < who ? reached : operands)) +
-                        " only, and executed by a whole " + std::string(name_of(who)));
+      return report_->proved(Kind::kUniform, stmt, Prover::kDataflow);
+    if (const auto it = two_lanes_->find(&stmt);
+        warp_alone && it != two_lanes_->end() && it->second.verdict != Verdict::kUnknown)
+      return report_->note(Kind::kUniform, stmt, it->second,
+                           "the other lanes of the warp of thread `tid`, among them thread "
+                           "`other_tid`, come here as well");
+    report_->unknown(Kind::kUniform, stmt,
+                     std::string(reached < who ? "reached under conditions" : "with operands") +
+                         " that are surely alike within a " +
+                         std::string(name_of(reached < who ? reached : operands)) +
+                         " only, and executed by a whole " + std::string(name_of(who)));
   }
 
   Same result_of(const Instr& instr) const {
@@ -325,18 +352,64 @@ class Uniformity {
   }
 
   const lanes::Program& program_;
-  Report& report_;
+  Report* report_ = nullptr;
+  const TwoLanes* two_lanes_ = nullptr;
+  std::set<const Stmt*>* open_ = nullptr;
   std::set<std::string> written_;
   std::map<std::string, Val, std::less<>> definitions_;
   std::map<std::string, Same, std::less<>> registers_;
   std::map<std::string, size_t, std::less<>> depth_;  // conditions around a declaration
   std::vector<Same> conditions_;
   std::vector<Same> meeting_;  // the same, without branches whose sides meet equally often
-  bool changed_ = false, reporting_ = false;
+  bool changed_ = false;
 };
 
 }  // namespace
 
-void prove_uniform(const lanes::Program& program, Report& report) { Uniformity(program, report); }
+WholeWarps::WholeWarps(const lanes::Program& program)
+    : program_(program), open_(Uniformity(program).open()) {}
+
+void WholeWarps::instruction(Walk& walk, const Stmt& stmt) {
+  if (open_.count(&stmt) == 0) return;
+  Answer found = two_lanes(walk);
+  const auto [it, is_new] = two_lanes_.emplace(&stmt, found);
+  // The worst of what several copies of it say.
+  const auto better = [](const Answer& answer) {
+    return answer.verdict == Verdict::kProved ? 2 : answer.verdict == Verdict::kUnknown ? 1 : 0;
+  };
+  if (!is_new && better(found) < better(it->second)) it->second = std::move(found);
+}
+
+// Whether what holds for one thread here holds for every other of its warp. Conditions on what
+// threads have loaded, on what loops have made of registers, and loops that lanes walk apart are
+// not looked into.
+Answer WholeWarps::two_lanes(Walk& walk) const {
+  Questions& questions = walk.questions();
+  const Expr tid = Expr::sym("tid");
+  Expr for_all = 1;
+  for (size_t i = questions.contract_facts(); i < questions.facts().size(); ++i) {
+    const Expr& fact = questions.facts()[i];
+    if (questions.kinds()[i] == FactKind::kLemma) continue;
+    const std::set<std::string> names = walk.symbols().closure(fact);
+    const bool own = names.count("tid") != 0;
+    for (const std::string& name : names) {
+      const Symbol* symbol = walk.symbols().find(name);
+      const SymbolKind kind = symbol == nullptr ? SymbolKind::kCall : symbol->kind;
+      const bool alike = kind == SymbolKind::kCall || kind == SymbolKind::kPlace;
+      if (!alike || (own && questions.kinds()[i] == FactKind::kDomain))
+        return {Verdict::kUnknown, Prover::kNone, {}, "conditions beyond threads' numbers"};
+    }
+    if (own) for_all = for_all && fact;
+  }
+  const Expr other = walk.symbols().add(
+      "other_tid", {.kind = SymbolKind::kPlace, .range = {0, program_.threads - 1}});
+  questions.push();
+  questions.assume(other / 32 == tid / 32);
+  Answer answer = questions.prove(substitute(for_all, {{"tid", other}}));
+  questions.pop();
+  return answer;
+}
+
+void WholeWarps::finish(Walk& walk) { Uniformity(program_).report(walk.report(), two_lanes_); }
 
 }  // namespace rooftile::verify

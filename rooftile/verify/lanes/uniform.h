@@ -4,13 +4,32 @@
 //
 // A dataflow over the statements: of each register, who surely holds one value (the lanes of a warp
 // at least, a warpgroup, ...), as the least over what is assigned to it and the conditions around.
+// Where it does not show that a whole warp comes to an instruction, two lanes are asked for: one
+// for which all conditions on the way hold, and another of its warp for which one does not.
 #pragma once
+
+#include <map>
+#include <set>
 
 #include "rooftile/lanes/lanes.h"
 #include "rooftile/verify/lanes/report.h"
+#include "rooftile/verify/lanes/walk.h"
 
 namespace rooftile::verify {
 
-void prove_uniform(const lanes::Program& program, Report& report);
+class WholeWarps : public Walk::Observer {
+ public:
+  explicit WholeWarps(const lanes::Program& program);
+  void instruction(Walk& walk, const lanes::Stmt& stmt) override;
+  // After the walk: what both have found.
+  void finish(Walk& walk);
+
+ private:
+  Answer two_lanes(Walk& walk) const;
+
+  const lanes::Program& program_;
+  std::set<const lanes::Stmt*> open_;               // what the dataflow leaves open
+  std::map<const lanes::Stmt*, Answer> two_lanes_;  // and what was found of it
+};
 
 }  // namespace rooftile::verify

@@ -121,6 +121,15 @@ const std::vector<Mistake>& mistakes() {
                          [](Events& list, size_t i) { list.push_back(list[i]); });
        },
        {"placed.once"}},
+      {"a slot that no product reads is given back for the whole group",
+       [](Placed& p) {
+         const auto ring =
+             std::find_if(p.rings.begin(), p.rings.end(), [](const auto& r) { return r.by_warps; });
+         if (ring == p.rings.end()) return false;
+         ring->by_warps = false;
+         return true;
+       },
+       {"ring.parity"}},
       {"a copy is missing",
        [](Placed& p) { return first_of(p.copying, Event::kFill, erase); },
        {"placed.once", "ring.credit"}},

@@ -48,7 +48,7 @@ RingFacts ring_facts(const Placed& placed, const PlacedRing& ring) {
     facts.engine_bytes.push_back(bytes);
   }
   facts.full_arrivals = (engine ? 1 : 0) + (threads ? codegen::kCopyingThreads : 0);
-  facts.readers = takes_turns(placed) ? 1 : placed.groups;
+  facts.readers = (takes_turns(placed) ? 1 : placed.groups) * (ring.by_warps ? 4 : 1);
   facts.sharers = shared ? ctas : 1;
   return facts;
 }

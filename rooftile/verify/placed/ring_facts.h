@@ -15,7 +15,7 @@ struct RingFacts {
   int slot_bytes = 0;
   int full_arrivals = 0;          // that end a slot's filling, beside the bytes
   std::vector<int> engine_bytes;  // of each alternative: bytes that the engine brings into a slot
-  int readers = 1;                // groups of a CTA that give a slot back
+  int readers = 1;                // groups (or warps) of a CTA that give a slot back
   int sharers = 1;                // CTAs that fill, and read, one another's slots
   int empty_arrivals() const { return readers * sharers; }
 };

@@ -27,12 +27,21 @@ struct Running {
   ValueId product = -1;
   std::set<std::string> reads, writes;     // register arrays
   std::vector<std::pair<int, int>> slots;  // ring, place among the slots held
+  std::vector<size_t> behind;              // of each ring: slots held that it started behind
   auto operator<=>(const Running&) const = default;
 };
 
+struct Slot {
+  int alternative = -1;
+  // All warps of the group have seen it arrive: a product that started behind it is over. A product
+  // is started by all four, and nothing else makes them meet.
+  bool met = false;
+  auto operator<=>(const Slot&) const = default;
+};
+
 struct State {
-  std::vector<std::vector<int>> held;  // of each ring: alternatives of the slots held, oldest first
-  std::vector<Running> running;        // oldest first
+  std::vector<std::vector<Slot>> held;  // of each ring: the slots held, oldest first
+  std::vector<Running> running;         // oldest first
   bool has_turn = false;
   auto operator<=>(const State&) const = default;
 };
@@ -196,8 +205,12 @@ class Walk {
       case Event::kIssue:
         return issue(event, way, loop);
       case Event::kWait:
-        while (static_cast<int>(state.running.size()) > event.n)
+        while (static_cast<int>(state.running.size()) > event.n) {
+          for (size_t r = 0; r < state.held.size(); ++r)
+            for (size_t i = 0; i < state.running.front().behind[r]; ++i)
+              state.held[r][i].met = true;
           state.running.erase(state.running.begin());
+        }
         return;
       case Event::kCompute:
         read(event.id, program_.node(event.id).operands, way);
@@ -241,7 +254,7 @@ class Walk {
 
   void acquire(const Event& event, Way& way) {
     const PlacedRing& ring = placed_.rings[static_cast<size_t>(event.ring)];
-    std::vector<int>& held = way.state.held[static_cast<size_t>(event.ring)];
+    std::vector<Slot>& held = way.state.held[static_cast<size_t>(event.ring)];
     if (takes_turns(placed_) && !way.state.has_turn)
       problem(Kind::kTurns, ring_name(event.ring),
               "a group looks at a slot while others may still take theirs", way, event.id);
@@ -252,7 +265,7 @@ class Walk {
               way, event.id);
       return;  // no further, so that states stay few
     }
-    held.push_back(alternative(ring, event.id));
+    held.push_back({alternative(ring, event.id), false});
   }
 
   static int alternative(const PlacedRing& ring, ValueId load) {
@@ -263,12 +276,20 @@ class Walk {
   }
 
   void release(const Event& event, Way& way) {
-    std::vector<int>& held = way.state.held[static_cast<size_t>(event.ring)];
+    const auto at = static_cast<size_t>(event.ring);
+    std::vector<Slot>& held = way.state.held[at];
     if (held.empty())
       return problem(Kind::kRingCredit, ring_name(event.ring),
                      "gives back a slot that it does not hold", way, event.id);
+    if (!held.front().met && !placed_.rings[at].by_warps)
+      problem(
+          Kind::kRingParity, ring_name(event.ring),
+          "a slot is given back for the whole group, of which a warp may still wait for it: one "
+          "that comes late finds the phase after next, and waits for ever",
+          way, event.id);
     held.erase(held.begin());
     for (Running& running : way.state.running) {
+      if (running.behind[at] > 0) --running.behind[at];
       for (auto& [ring, place] : running.slots) {
         if (ring != event.ring) continue;
         if (place == 0)
@@ -294,9 +315,9 @@ class Walk {
       const ValueId load = codegen::operand_source(program_, product.operands[side]);
       for (size_t r = 0; r < placed_.rings.size(); ++r) {
         if (placed_.rings[r].find(load) == nullptr) continue;
-        const std::vector<int>& held = way.state.held[r];
+        const std::vector<Slot>& held = way.state.held[r];
         // The slot acquired last is the one that is read.
-        if (held.empty() || held.back() != alternative(placed_.rings[r], load))
+        if (held.empty() || held.back().alternative != alternative(placed_.rings[r], load))
           problem(Kind::kRingHazard, ring_name(static_cast<int>(r)),
                   "product " + node_name(program_, event.id) + " starts " +
                       (held.empty() ? "without a slot of its operand"
@@ -306,6 +327,7 @@ class Walk {
           running.slots.emplace_back(static_cast<int>(r), static_cast<int>(held.size()) - 1);
       }
     }
+    for (const std::vector<Slot>& held : way.state.held) running.behind.push_back(held.size());
     for (const Running& other : way.state.running) {
       for (const std::string& r : running.reads)
         if (other.writes.count(r) > 0) touches(event.id, r, other, way);

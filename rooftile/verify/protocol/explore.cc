@@ -9,7 +9,9 @@
 namespace rooftile::verify::protocol {
 namespace {
 
-constexpr int kMostStarts = 8;
+constexpr int kMostStarts = 12;
+constexpr int kHastyStarts = 8;  // that end once they have found nothing new for long
+constexpr size_t kPatience = 64;
 constexpr int kMostDeadEnds = 16;  // faults to which no call is found
 
 using Decisions = std::vector<std::pair<AtomId, bool>>;
@@ -31,13 +33,13 @@ class Explorer {
     for (exact_ = false;; exact_ = true) {
       // What may be forgotten depends on what each warp does at all, which the first run finds out.
       for (int start = 0; start < kMostStarts; ++start) {
-        machine_.forget_discovery();
-        once();
-        if (!machine_.discovered() || out_.call) break;
+        machine_.forget_discoveries();
+        once(start < kHastyStarts);
+        if (machine_.discoveries() == 0 || out_.call) break;
       }
       if (exact_ || !out_.faulty || out_.call) break;
     }
-    if (machine_.discovered() && !out_.faulty && out_.unknown.empty())
+    if (machine_.discoveries() > 0 && !out_.faulty && out_.unknown.empty())
       out_.unknown = "what the warps do was not found out";
     if (out_.faulty && !out_.call)
       out_.unknown = "a fault to which no call was found: " + out_.fault.reason;
@@ -55,7 +57,8 @@ class Explorer {
     bool pending = false;
   };
 
-  void once() {
+  // `hasty`: what is found is mostly found early, and all of it has to be looked at again anyway.
+  void once(bool hasty) {
     out_ = {};
     nodes_.assign(1, Node());
     seen_.clear();
@@ -63,7 +66,11 @@ class Explorer {
     queue_.clear();
     State first = machine_.start();
     visit(first, 0);
+    size_t found = 0, last = 0;  // discoveries, and the size of the tree when the last was made
     while (!queue_.empty() && !over()) {
+      if (machine_.discoveries() != found) last = nodes_.size();
+      found = machine_.discoveries();
+      if (hasty && found > 0 && nodes_.size() > 2 * last + kPatience) return;
       Visited& next = seen_[queue_.front()];
       queue_.pop_front();
       next.pending = false;

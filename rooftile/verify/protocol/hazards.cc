@@ -48,7 +48,10 @@ AccessId Machine::access_of(const At& at, ValueId address, int64_t bytes) {
       const int64_t by = -mine[0].second / bound[0].second;
       if (by > 0) b.hi = std::min(b.hi, terms_.bounds(terms_.add(address, left_over, by), lane).hi);
     }
-    if (b.lo < kWindow || b.hi >= kOpen) refuse(at.op, "the address of an access has no bounds");
+    if (b.lo < kWindow || b.hi >= kOpen) {
+      want_facts(at.w);
+      refuse(at.op, "the address of an access has no bounds");
+    }
     if (b.lo <= b.hi) hull.push_back(run(b.lo - kWindow, b.hi - kWindow + bytes));
   }
   const AccessId out = accesses_.intern(v.sum, at.may, std::move(runs), std::move(hull));

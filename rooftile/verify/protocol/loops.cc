@@ -67,7 +67,10 @@ void Machine::repeat_loop(int w, const Op& op, Frame frame, ValueId begin, Value
   int64_t most = 0;
   for (uint32_t left = warp.mask; left != 0; left &= left - 1) {
     const Interval d = known_bounds(distance, std::countr_zero(left));
-    if (d.hi >= kOpen || d.hi > by * kMostRepeats) refuse(op, "a loop over accesses may be long");
+    if (d.hi >= kOpen || d.hi > by * kMostRepeats) {
+      want_facts(w);
+      refuse(op, "a loop over accesses may be long");
+    }
     most = std::max(most, (d.hi + by - 1) / by);
   }
   frame.kind = Frame::kRepeat;
@@ -118,7 +121,7 @@ void Machine::undecided_loop(int w, const Op& op, Frame frame, ValueId begin, Va
     frame.index = first;
     variable = terms_.add(key.base, terms_.step(frame.loop, first));
     warp.step = terms_.step_atom(frame.loop, first);
-    if (enters_[static_cast<size_t>(w)].insert(signature(frame.loop)).second) discovered_ = true;
+    if (enters_[static_cast<size_t>(w)].insert(signature(frame.loop)).second) ++discoveries_;
   } else if (!op.uniform) {
     refuse(op, "lanes may leave a loop apart that has more in it than accesses to memory");
   }

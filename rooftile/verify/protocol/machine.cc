@@ -51,6 +51,7 @@ Machine::Machine(const Flat& flat, Terms& terms)
         if (adding_.empty()) adding_.resize(flat.ops.size() / 64 + 1);
         adding_[pc / 64] |= uint64_t{1} << (pc % 64);
       }
+  last_calls_.resize(flat.nodes.size() * enters_.size());
 }
 
 State Machine::start() const {
@@ -74,32 +75,59 @@ bool Machine::finished(const State& state) const {
   return std::all_of(state.warps.begin(), state.warps.end(), [](const Warp& w) { return w.done; });
 }
 
-// A decision is asked for only when nobody can do without: warps then stand as close together as
-// they can, and states are few.
+// Whether a warp stands at an earlier step than another, of the outermost loop in which they
+// differ. Loops are one where they walk the same numbers; of others there is no order.
+bool Machine::behind(const Warp& a, const Warp& b) {
+  const auto next = [](const Warp& w, size_t i) {
+    while (i < w.frames.size() && w.frames[i].loop < 0) ++i;
+    return i;
+  };
+  for (size_t i = next(a, 0), j = next(b, 0); i < a.frames.size() && j < b.frames.size();
+       i = next(a, i + 1), j = next(b, j + 1)) {
+    if (a.frames[i].loop != b.frames[j].loop) return false;
+    if (a.frames[i].index != b.frames[j].index) return a.frames[i].index < b.frames[j].index;
+  }
+  return false;
+}
+
+// A decision is asked for only when nobody can do without, and of those who ask the last comes
+// first: warps then stand as close together as they can, and states are few. (Who walks ahead past
+// steps in which it has nothing to do would leave a decision a step to be remembered.)
 Request Machine::run(State& state) {
   s_ = &state;
   facts_.clear();
+  now_ = &follows_[state.decided];
   for (const ValueId f : flat_.facts) facts_.emplace_back(f, kNoAtom);
   for (const auto& [atom, yes] : state.decided) add_fact(atom, yes);
   if (num_agents_ > kMaxAgents)
     throw Refusal{fmt::format("{} warps are more than are modelled", state.warps.size())};
+  // Who waits for a decision waits until the end of this run, whatever others do.
+  std::vector<Request> requests(state.warps.size());
   for (bool moved = true; moved;) {
     moved = false;
-    for (size_t w = 0; w < state.warps.size(); ++w)
-      while (!state.warps[w].done && advance(static_cast<int>(w))) moved = true;
+    for (size_t w = 0; w < state.warps.size(); ++w) {
+      if (state.warps[w].done || requests[w].present()) continue;
+      moved = advance(static_cast<int>(w)) || moved;
+      requests[w] = request_;
+    }
   }
   Request shared, own, ticket;
+  const Warp* last = nullptr;  // of those who share a decision; who adds to tickets asks first
   bool adder_asks = false;
   for (size_t w = 0; w < state.warps.size(); ++w) {
-    if (state.warps[w].done) continue;
-    request_ = {};
-    advance(static_cast<int>(w));
-    if (!request_.present()) continue;
-    // Who adds to tickets asks first.
-    const bool adds = !request_.ticket && adds_from(state.warps[w].pc);
-    Request& first = request_.ticket ? ticket : request_.leaf != kNoAtom ? shared : own;
-    if (!first.present() || (adds && !adder_asks)) first = request_;
-    adder_asks = adder_asks || adds;
+    const Request& request = requests[w];
+    if (state.warps[w].done || !request.present()) continue;
+    const bool adds = !request.ticket && adds_from(state.warps[w].pc);
+    if (request.ticket) {
+      if (!ticket.present()) ticket = request;
+    } else if (request.leaf == kNoAtom) {
+      if (!own.present() || (adds && !adds_from(state.warps[static_cast<size_t>(own.warp)].pc)))
+        own = request;
+    } else if (last == nullptr || (adds == adder_asks ? behind(state.warps[w], *last) : adds)) {
+      shared = request;
+      last = &state.warps[w];
+      adder_asks = adds;
+    }
   }
   if (ticket.present()) {
     const int hindmost = hindmost_waiting(state);
@@ -163,6 +191,7 @@ bool Machine::advance(int w) {
   while (!s_->warps[static_cast<size_t>(w)].done) {
     const int pc = s_->warps[static_cast<size_t>(w)].pc;
     const Op& op = flat_.ops[static_cast<size_t>(pc)];
+    request_ = {};
     if (step(w, op) == Progress::kWait) return moved;
     moved = true;
   }
@@ -280,10 +309,16 @@ ValueId Machine::eval(int w, NodeId id) {
     case Node::kSpecial:
       return special(w, n.special);
     case Node::kFn: {
-      std::vector<ValueId> args;
-      args.reserve(n.args.size());
-      for (const NodeId arg : n.args) args.push_back(eval(w, arg));
-      return terms_.fn(n.fn, n.type, n.from, args);
+      LastCall call;
+      for (size_t i = 0; i < n.args.size(); ++i) call.args[i] = eval(w, n.args[i]);
+      const auto at = static_cast<size_t>(id) * s_->warps.size() + static_cast<size_t>(w);
+      LastCall& last = last_calls_[at];
+      if (last.out >= 0 && last.args == call.args) return last.out;
+      call.out = terms_.fn(
+          n.fn, n.type, n.from,
+          {call.args.begin(), call.args.begin() + static_cast<std::ptrdiff_t>(n.args.size())});
+      last_calls_[at] = call;
+      return call.out;
     }
     case Node::kUnknown:
       break;

@@ -12,6 +12,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "rooftile/verify/protocol/access.h"
@@ -61,8 +63,9 @@ class Machine {
   // Whether a warp was seen doing what it had not been known to do, after settle() may have
   // forgotten what only such a warp could tell. What was explored is then worth nothing: start
   // again.
-  bool discovered() const { return discovered_; }
-  void forget_discovery() { discovered_ = false; }
+  // How much the run has shown that is not yet reckoned with in what is forgotten.
+  size_t discoveries() const { return discoveries_; }
+  void forget_discoveries() { discoveries_ = 0; }
   const std::map<std::pair<int, int64_t>, BarrierUse>& barrier_uses() const { return uses_; }
 
  private:
@@ -71,6 +74,7 @@ class Machine {
   enum class Truth : uint8_t { kNo, kYes, kUndecided };
 
   // ---- control (machine.cc, loops.cc)
+  static bool behind(const Warp& a, const Warp& b);
   bool advance(int w);
   Progress step(int w, const Op& op);
   Progress branch(int w, const Op& op);
@@ -90,6 +94,17 @@ class Machine {
   Truth atom_truth(AtomId atom);
   Truth implied(ValueId at_least_zero);
   void add_fact(AtomId atom, bool yes);
+  struct Least {
+    int64_t bound;
+    std::vector<AtomId> by;  // the decisions that it rests on
+  };
+  Least at_least(ValueId v, int steps);
+  struct Common {
+    Interval bounds = kAnything;
+    std::vector<AtomId> by;
+    std::pair<int, int> told{-1, -1};  // the warp and operation that was the last to ask
+  };
+  const Common& common_bounds(SumId sum);
   Interval known_bounds(ValueId v, int lane);
   bool past(const State& state, int w, LoopId loop, int64_t index);
   int signature(LoopId loop);
@@ -192,6 +207,21 @@ class Machine {
   int num_agents_ = 0;
   std::vector<std::pair<ValueId, AtomId>>
       facts_;  // >= 0, in the state that runs; by which decision
+  // What follows from facts: of each set of decisions, and of the one that holds now.
+  struct Follows {
+    std::map<std::pair<ValueId, int>, Least> least;
+    std::unordered_map<ValueId, std::pair<Truth, std::vector<AtomId>>> implied;
+    std::unordered_map<SumId, Common> common;
+  };
+  std::map<std::vector<std::pair<AtomId, bool>>, Follows> follows_;
+  Follows* now_ = nullptr;
+  // Of each function in the code and each warp: the last arguments and what came of them.
+  struct LastCall {
+    std::array<ValueId, 4> args{};
+    ValueId out = -1;
+  };
+  std::vector<LastCall> last_calls_;
+  std::set<int> wants_facts_;                              // operations that found too few
   std::map<AtomId, std::set<std::pair<int, int>>> users_;  // of a decision: warps and operations
   // Decisions that are asked for in the first round of one loop alone, by its signature; -1:
   // elsewhere too. A first round's terms have no step in them.
@@ -217,6 +247,7 @@ class Machine {
   void forget_dead(State& state);
   void forget_loops(State& state);
   void used(AtomId decision);
+  void want_facts(int w);
   void saw(Lanes& lanes, int w, uint32_t mask);
   void forget_carriers(const State& state, Record& r);
   bool known_in_cta(const Record& r) const;
@@ -224,7 +255,7 @@ class Machine {
   std::map<Touch, Lanes> touches_;
   std::map<int, Lanes> waits_, arrives_;
   std::map<std::tuple<int, AccessId, bool>, Need> needs_;
-  bool discovered_ = false;
+  size_t discoveries_ = 0;
   std::map<std::tuple<int64_t, int, bool>, AccessId> operands_;
   std::map<std::tuple<ValueId, uint32_t, int64_t, bool>, AccessId> plain_;
   std::map<std::pair<int, int64_t>, BarrierUse> uses_;

@@ -15,6 +15,7 @@
 #include "rooftile/emulate/testing/cluster_gemm.h"
 #include "rooftile/emulate/testing/gemm_run.h"
 #include "rooftile/lanes/testing/wgmma_gemm.h"
+#include "rooftile/verify/testing/group_release.h"
 
 namespace rooftile::verify {
 namespace {
@@ -193,6 +194,16 @@ TEST(ProveProtocol, DISABLED_MistakesInASplit) {
           "ring one slot shallower at ring_a"));
   EXPECT_THAT(left.unknown, IsEmpty());
   EXPECT_GE(left.refuted, 24);
+}
+
+// A group whose tile has no visible key starts no product, so nothing makes its warps meet between
+// the arrival of the queries and their going back. On a persistent grid the slot is filled again.
+TEST(ProveProtocol, QueriesGivenBackForWarpsThatMayBeLate) {
+  Kernel kernel = shipped("attention_prefill", "Tq=300 Tk=300 Hq=2 Hkv=1 D=128 causal=1");
+  std::string why;
+  EXPECT_EQ(outcome(prove_protocol(kernel.program, kernel.facts), &why), Outcome::kProved) << why;
+  ASSERT_TRUE(testing::release_for_the_group(kernel.program, "q"));
+  EXPECT_EQ(outcome(prove_protocol(kernel.program, kernel.facts), &why), Outcome::kRefuted) << why;
 }
 
 TEST(ProveProtocol, MistakesInStrips) {

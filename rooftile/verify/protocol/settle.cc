@@ -99,12 +99,16 @@ void Machine::forget_decisions(State& state) {
     const auto first = first_rounds_.find(d.first);
     if (first != first_rounds_.end() && first->second >= 0 && past_first(state, first->second))
       return true;
-    for (const auto& [w, op] : users_[d.first]) {
-      const Warp& warp = state.warps[static_cast<size_t>(w)];
-      if (!warp.done &&
-          has_bit(live_.reaches[static_cast<size_t>(warp.pc)], static_cast<size_t>(op)))
-        return false;
-    }
+    const auto comes_to = [&](const Warp& warp, int op) {
+      return !warp.done &&
+             has_bit(live_.reaches[static_cast<size_t>(warp.pc)], static_cast<size_t>(op));
+    };
+    for (const auto& [w, op] : users_[d.first])
+      if (comes_to(state.warps[static_cast<size_t>(w)], op)) return false;
+    if (terms_.atom(d.first).kind == AtomKind::kPositive)
+      for (const int op : wants_facts_)
+        for (const Warp& warp : state.warps)
+          if (comes_to(warp, op)) return false;
     return true;
   });
 }
@@ -124,7 +128,7 @@ void Machine::saw(Lanes& lanes, int w, uint32_t mask) {
   if ((mask & ~before) == 0) return;
   before |= mask;
   needs_.clear();
-  discovered_ = true;
+  ++discoveries_;
 }
 
 // Who may yet meet an access, and must know of it then.

@@ -63,6 +63,7 @@ size_t Terms::CallHash::operator()(const Call& c) const {
 
 Terms::Terms() {
   sums_.emplace_back();
+  sum_bounds_.push_back({0, 0});
   sum_ids_.emplace(Coefficients(), kNoSum);
   Value unknown;
   unknown.unknown = kAllLanes;
@@ -101,7 +102,10 @@ ValueId Terms::of_sum(SumId sum, int64_t number) {
 SumId Terms::sum_of(Coefficients terms) {
   std::erase_if(terms, [](const auto& t) { return t.second == 0; });
   const auto [it, is_new] = sum_ids_.emplace(terms, static_cast<SumId>(sums_.size()));
-  if (is_new) sums_.push_back(std::move(terms));
+  if (is_new) {
+    sum_bounds_.push_back(bounds_of(terms));
+    sums_.push_back(std::move(terms));
+  }
   return it->second;
 }
 
@@ -242,10 +246,9 @@ Interval Terms::atom_bounds(const Atom& a) const {
 }
 
 // Steps of one loop are as far apart as their numbers say.
-Interval Terms::sum_bounds(SumId s) const {
+Interval Terms::bounds_of(const Coefficients& terms) const {
   Interval out{0, 0};
   const auto take = [&](Interval i) { out = {plus(out.lo, i.lo), plus(out.hi, i.hi)}; };
-  const Coefficients& terms = sum(s);
   std::vector<bool> taken(terms.size());
   for (size_t i = 0; i < terms.size(); ++i) {
     if (taken[i]) continue;
@@ -267,7 +270,7 @@ Interval Terms::sum_bounds(SumId s) const {
 Interval Terms::bounds(ValueId id, int lane) const {
   const Value& v = value(id);
   if ((v.unknown >> lane & 1) != 0) return kAnything;
-  const Interval s = sum_bounds(v.sum);
+  const Interval& s = sum_bounds_[static_cast<size_t>(v.sum)];
   const int64_t c = v.lane[static_cast<size_t>(lane)];
   return {plus(s.lo, c), plus(s.hi, c)};
 }

@@ -158,11 +158,12 @@ class Terms {
   ValueId logical(lanes::Fn f, ValueId a, ValueId b);
   ValueId chosen(ValueId cond, ValueId then, ValueId otherwise, lanes::Ty type);
   Interval atom_bounds(const Atom& a) const;
-  Interval sum_bounds(SumId s) const;
+  Interval bounds_of(const Coefficients& terms) const;
 
   std::deque<Atom> atoms_;  // deques: references stay
   std::map<std::string, AtomId> atom_ids_;
   std::deque<Coefficients> sums_;
+  std::vector<Interval> sum_bounds_;  // of each
   std::map<Coefficients, SumId> sum_ids_;
   std::deque<Value> values_;
   std::unordered_map<Value, ValueId, ValueHash> value_ids_;
