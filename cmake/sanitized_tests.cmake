@@ -11,6 +11,8 @@ target_link_libraries(rooftile_sanitized_code PRIVATE rooftile_flags fmt::fmt nl
   OpenMP::OpenMP_CXX)
 target_compile_options(rooftile_sanitized_code PRIVATE -O0 -g1 -fsanitize=address,undefined
   -fno-omit-frame-pointer -fno-sanitize-recover=all)
+rooftile_precompile(rooftile_sanitized_code)
+target_compile_options(rooftile_sanitized_code PRIVATE ${ROOFTILE_PCH_FALSE_ALARMS})
 add_dependencies(rooftile_sanitized_code rooftile_version rooftile_prover_sources)
 # The library's objects come first: of inline functions, the linker takes the copies with checks.
 add_executable(rooftile_sanitized_tests EXCLUDE_FROM_ALL $<TARGET_OBJECTS:rooftile_sanitized_code>
