@@ -2,6 +2,7 @@
 #include "rooftile/verify/owed.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -19,10 +20,13 @@ struct Deeds {
     return std::any_of(read.begin(), read.end(),
                        [&](const std::string& tensor) { return written.count(tensor) > 0; });
   }
+  std::map<std::string, std::string> mapped;  // tensors, by map
   void see(const lanes::Instr& i) {
     const lanes::InsInfo& info = lanes::ins_info(i.ins);
-    if ((info.reads & lanes::kGlobal) != 0) read.insert(i.global.tensor);
-    if ((info.writes & lanes::kGlobal) != 0) written.insert(i.global.tensor);
+    const auto map = mapped.find(i.map);
+    const std::string& tensor = map == mapped.end() ? i.global.tensor : map->second;
+    if ((info.reads & lanes::kGlobal) != 0) read.insert(tensor);
+    if ((info.writes & lanes::kGlobal) != 0) written.insert(tensor);
     const unsigned spaces = unsigned{info.reads} | unsigned{info.writes};
     global |= (spaces & lanes::kGlobal) != 0;
     global_write |= (info.writes & lanes::kGlobal) != 0;
@@ -47,6 +51,7 @@ struct Deeds {
 
 Deeds deeds(const lanes::Program& kernel) {
   Deeds out;
+  for (const lanes::TensorMapUse& map : kernel.maps) out.mapped[map.name] = map.tensor;
   out.see(kernel.body);
   return out;
 }
@@ -116,6 +121,8 @@ std::vector<Kind> owed_by_cpu() {
   return {Kind::kCpuBounds, Kind::kCpuRace, Kind::kCpuAlignment, Kind::kCpuOverflow};
 }
 
-std::vector<Kind> owed_by_contract() { return {Kind::kHostImplies, Kind::kHostAdmits}; }
+std::vector<Kind> owed_by_contract() {
+  return {Kind::kContractMet, Kind::kHostImplies, Kind::kHostAdmits};
+}
 
 }  // namespace rooftile::verify
