@@ -188,6 +188,7 @@ double near_normal(uint64_t bits) {
 struct IndexRule {
   int64_t lo = 0, hi = 1;
   bool ranged = false, sorted = false, distinct = false;
+  bool partly = false;  // the range holds of entries in use alone
   std::optional<int64_t> first, last;
   std::optional<int64_t> marker;  // admitted although outside the range, or more than once
 };
@@ -199,6 +200,7 @@ IndexRule index_rule(const OpDef& op, const std::string& tensor, const Env& env)
     switch (clause.kind) {
       case ir::Clause::kIndexRange:
         rule.ranged = true;
+        rule.partly = !clause.used.empty();
         rule.lo = evaluate(clause.lo, env).value_or(0);
         rule.hi = evaluate(clause.hi, env).value_or(1);
         if (clause.has_except) rule.marker = evaluate(clause.except, env);
@@ -368,9 +370,14 @@ Status make_inputs(const OpDef& op, RefCall& call, uint64_t seed) {
     int64_t count = 1;
     for (int64_t extent : *shape) count *= extent;
     values.data.assign(static_cast<size_t>(count), 0.0);
-    if (arg.role != ir::Role::kOut)
-      fill_random(call.config.dtype(arg.name), index_rule(op, arg.name, env), mix(seed + index),
-                  values);
+    if (arg.role != ir::Role::kOut) {
+      const IndexRule rule = index_rule(op, arg.name, env);
+      if (rule.ranged && !rule.partly && !rule.marker && rule.lo >= rule.hi && count > 0)
+        return usage(op, "no value of `" + arg.name + "` meets the contract at these sizes",
+                     std::to_string(rule.lo) + " <= element < " + std::to_string(rule.hi),
+                     "sizes that leave one");
+      fill_random(call.config.dtype(arg.name), rule, mix(seed + index), values);
+    }
     call.tensors[arg.name] = std::move(values);
   }
   if (op.inputs_fn) op.inputs_fn(call, seed);

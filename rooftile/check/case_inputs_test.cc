@@ -116,6 +116,21 @@ TEST(MakeInputs, FollowsTheClausesOfIndexTensors) {
   EXPECT_EQ(call->tensors.count("bias"), 0u);
 }
 
+// Found by a counterexample with an empty table, whose call cannot be made.
+TEST(MakeInputs, RefusesSizesAtWhichAnIndexHasNoValue) {
+  OpDef op("test", "gather", "for tests");
+  op.out({.name = "y", .shape = {Expr::sym("T")}, .same_dtype_as = "table"})
+      .in({.name = "table", .shape = {Expr::sym("V")}, .dtypes = {DType::kF32}})
+      .in({.name = "ids", .shape = {Expr::sym("T")}, .dtypes = {DType::kI32}})
+      .index_range("ids", 0, Expr::sym("V"), "a row of the table");
+  for (const auto& [text, possible] :
+       {std::pair("T=2 V=0", false), std::pair("T=0 V=0", true), std::pair("T=2 V=1", true)}) {
+    auto call = resolve_case(op, *parse_case(text));
+    ASSERT_TRUE(call.ok()) << call.diag().str();
+    EXPECT_EQ(make_inputs(op, *call, 1).ok(), possible) << text;
+  }
+}
+
 TEST(ForTarget, AGpuHasNoFlagsOfTheCpu) {
   const Expr M = Expr::sym("M");
   OpDef op("test", "packed", "");

@@ -35,6 +35,9 @@ struct Launch {
   uint64_t seed = 0;  // of the schedule; equal seeds give equal runs
   int sms = 4;        // "SMS" of the grid, and the most clusters that are resident at once
   int64_t max_statements = int64_t{1} << 32;  // of all warps together; beyond it: no progress
+  // One cluster alone, by its number along x, then y, then z: of a grid that is too large to be run
+  // whole. -1: all.
+  int64_t only_cluster = -1;
 };
 
 struct Stats {
@@ -43,6 +46,11 @@ struct Stats {
   int64_t copies = 0;      // asynchronous copies issued
   int64_t products = 0;    // wgmma of a warpgroup, mma of a warp
   int64_t ctas = 0;
+  bool too_long = false;  // stopped at max_statements
+  // By tensor that held nothing before: the first element that is not written ("y[3, 1]").
+  std::map<std::string, std::string> unwritten;
+  // By tensor: an element that is stored again, which is no fault where the two are in order.
+  std::map<std::string, std::string> rewritten;
 };
 
 // Runs the whole grid. Outputs are written in place; on a fault they hold what had been written.

@@ -261,6 +261,7 @@ void Machine::tensor_store(const At& at, int lane) {
   }
   std::shuffle(copy.pieces.begin(), copy.pieces.end(), rng_);
   ++bulk.unread[copy.group];
+  bulk.stored = copy.group + 1;
   at.cluster().copies.push_back(std::move(copy));
   ++stats_.copies;
 }

@@ -140,9 +140,10 @@ Result<GlobalMemory> GlobalMemory::create(const lanes::Program& program, const L
       t.span += t.span > 0 ? (t.shape[d] - 1) * t.strides[d] : 0;
     }
     if (use.written) {
-      t.wrote.assign(static_cast<size_t>(t.span), 0);
-      t.cluster.assign(static_cast<size_t>(t.span), -1);
-      if (releases && use.workspace) t.release.assign(static_cast<size_t>(t.span), 0);
+      const auto span = static_cast<size_t>(t.span);
+      t.wrote = ZeroedArray<uint64_t>(span);
+      t.writer = ZeroedArray<int32_t>(span);
+      if (releases && use.workspace) t.release = ZeroedArray<uint32_t>(span);
     }
     out.tensors_.push_back(std::move(t));
   }
@@ -183,7 +184,7 @@ int64_t Tensor::offset(const int64_t* index, int64_t width, int lane) const {
 // Whether the last write of an element comes before what `who` does: told within the cluster, or
 // released by another one and acquired since by somebody that `who` knows of.
 bool GlobalMemory::ordered(const Tensor& t, size_t element, int cluster, const Viewer& who) const {
-  if (t.cluster[element] == cluster) return who.covers(Stamp::from_bits(t.wrote[element]));
+  if (t.cluster(element) == cluster) return who.covers(Stamp::from_bits(t.wrote[element]));
   if (has_tickets_) return true;
   const uint32_t number = t.release.empty() ? 0 : t.release[element];
   const auto mine = acquired_.find(cluster);
@@ -197,7 +198,7 @@ bool GlobalMemory::ordered(const Tensor& t, size_t element, int cluster, const V
 
 void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int cluster,
                         const Viewer& who, int lane) {
-  if (t.wrote.empty()) {
+  if (!t.use->written) {
     if (t.initialised) return;
     throw Fault{.code = ErrorCode::kEmuUninit,
                 .message = fmt::format("read of `{}`, which holds nothing", t.use->name),
@@ -205,7 +206,7 @@ void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int clus
   }
   for (int64_t at = offset; at < offset + count; ++at) {
     const size_t i = static_cast<size_t>(at);
-    if (t.cluster[i] < 0) {
+    if (t.cluster(i) < 0) {
       if (t.initialised) continue;
       throw Fault{
           .code = ErrorCode::kEmuUninit,
@@ -219,8 +220,8 @@ void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int clus
           .message = fmt::format("read of `{}` is not ordered after a write of another thread",
                                  t.use->name),
           .found = fmt::format("element {} of its storage, written by {}", at,
-                               t.cluster[i] == cluster ? "another thread of this cluster"
-                                                       : fmt::format("cluster {}", t.cluster[i])),
+                               t.cluster(i) == cluster ? "another thread of this cluster"
+                                                       : fmt::format("cluster {}", t.cluster(i))),
           .expected = "a barrier between the two, or between CTAs a release and an acquire",
           .lane = lane};
   }
@@ -228,37 +229,39 @@ void GlobalMemory::read(const Tensor& t, int64_t offset, int64_t count, int clus
 
 void GlobalMemory::write(Tensor& t, int64_t offset, int64_t count, int cluster, const Viewer& who,
                          Stamp stamp) {
-  if (t.wrote.empty())
+  if (!t.use->written)
     throw Fault{.code = ErrorCode::kEmuSetup,
                 .message = fmt::format("write of `{}`, which the kernel does not declare written",
                                        t.use->name),
                 .lane = stamp.lane()};
   for (int64_t at = offset; at < offset + count; ++at) {
     const size_t i = static_cast<size_t>(at);
-    if (t.cluster[i] >= 0 && !ordered(t, i, cluster, who))
+    if (t.cluster(i) >= 0 && !ordered(t, i, cluster, who))
       throw Fault{
           .code = ErrorCode::kEmuRace,
           .message = fmt::format("two threads write one element of `{}`", t.use->name),
           .found = fmt::format("element {} of its storage, written before by {}", at,
-                               t.cluster[i] == cluster ? "another thread of this cluster"
-                                                       : fmt::format("cluster {}", t.cluster[i])),
+                               t.cluster(i) == cluster ? "another thread of this cluster"
+                                                       : fmt::format("cluster {}", t.cluster(i))),
           .expected = "one writer, or a barrier between the two",
           .lane = stamp.lane()};
+    if (t.writer[i] != 0)
+      rewritten_.emplace(t.use->name, fmt::format("element {} of its storage", at));
     t.wrote[i] = stamp.bits();
-    t.cluster[i] = cluster;
+    t.writer[i] = cluster + 1;
     if (!t.release.empty()) t.release[i] = 0;
   }
   if (!t.release.empty()) written_[cluster].push_back({&t, offset, count, stamp});
 }
 
 void GlobalMemory::atomic(Tensor& t, int64_t offset, int cluster, Stamp stamp) {
-  if (t.wrote.empty())
+  if (!t.use->written)
     throw Fault{.code = ErrorCode::kEmuSetup,
                 .message = fmt::format("atomic on `{}`, which the kernel does not declare written",
                                        t.use->name),
                 .lane = stamp.lane()};
   t.wrote[static_cast<size_t>(offset)] = stamp.bits();
-  t.cluster[static_cast<size_t>(offset)] = cluster;
+  t.writer[static_cast<size_t>(offset)] = cluster + 1;
   if (!t.release.empty()) t.release[static_cast<size_t>(offset)] = 0;
 }
 
@@ -270,7 +273,7 @@ void GlobalMemory::release(Tensor& t, int64_t offset, int cluster, const Viewer&
     if (!who.covers(w.stamp)) return false;
     for (int64_t at = w.offset; at < w.offset + w.count; ++at)
       if (const auto i = static_cast<size_t>(at);
-          w.tensor->wrote[i] == w.stamp.bits() && w.tensor->cluster[i] == cluster)
+          w.tensor->wrote[i] == w.stamp.bits() && w.tensor->cluster(i) == cluster)
         w.tensor->release[i] = number;
     return true;
   });
@@ -290,6 +293,27 @@ std::optional<std::string> GlobalMemory::not_zero() const {
         return fmt::format("element {} of the storage of `{}`", byte / t.elem_bytes, t.use->name);
   }
   return std::nullopt;
+}
+
+std::map<std::string, std::string> GlobalMemory::unwritten() const {
+  constexpr int64_t kMostElements = int64_t{1} << 24;
+  std::map<std::string, std::string> out;
+  for (const Tensor& t : tensors_) {
+    if (!t.use->written || t.initialised || t.span == 0 || t.span > kMostElements) continue;
+    std::vector<int64_t> index(t.shape.size(), 0);
+    for (bool more = true; more && out.count(t.use->name) == 0;) {
+      int64_t at = 0;
+      for (size_t d = 0; d < index.size(); ++d) at += index[d] * t.strides[d];
+      if (t.cluster(static_cast<size_t>(at)) < 0)
+        out[t.use->name] = fmt::format("{}[{}]", t.use->name, fmt::join(index, ", "));
+      more = false;
+      for (size_t d = index.size(); d-- > 0 && !more;) {
+        more = ++index[d] < t.shape[d];
+        if (!more) index[d] = 0;
+      }
+    }
+  }
+  return out;
 }
 
 BoxRow GlobalMemory::box_row(const TensorMap& map, const std::vector<int64_t>& coords,

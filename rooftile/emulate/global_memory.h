@@ -12,6 +12,7 @@
 #include "rooftile/emulate/emulate.h"
 #include "rooftile/emulate/fault.h"
 #include "rooftile/emulate/shared_memory.h"
+#include "rooftile/emulate/zeroed_array.h"
 
 namespace rooftile::emulate {
 
@@ -26,15 +27,16 @@ struct Tensor {
   std::vector<int64_t> shape, strides;
   int64_t span = 0;  // elements from the first to past the last
   bool initialised = true;
-  // Of tensors that the kernel writes, by element of the span: the last write, and by which
-  // cluster.
-  std::vector<uint64_t> wrote;
-  std::vector<int32_t> cluster;
+  // Of tensors that the kernel writes, by element of the span: the last write, and one more than
+  // the number of the cluster that made it, or 0.
+  ZeroedArray<uint64_t> wrote;
+  ZeroedArray<int32_t> writer;
+  int cluster(size_t element) const { return writer[element] - 1; }  // -1: nobody has written it
   // Of tensors through which clusters may talk: by element, the release that its last write was a
   // part of; 0: of none yet.
-  std::vector<uint32_t> release;
+  ZeroedArray<uint32_t> release;
   // Whether there is anything to check when it is read.
-  bool has_history() const { return !wrote.empty() || !initialised || use->workspace; }
+  bool has_history() const { return use->written || !initialised || use->workspace; }
   // The element offset, or a fault if `index` is out of bounds. `width` along the last dimension.
   int64_t offset(const int64_t* index, int64_t width, int lane) const;
 };
@@ -73,6 +75,9 @@ class GlobalMemory {
   void acquire(const Tensor& t, int64_t offset, int cluster, Stamp stamp);
   // The first element of a tensor that should be zero when the kernel ends and is not.
   std::optional<std::string> not_zero() const;
+  // By tensor that held nothing: the first element that nobody has written.
+  std::map<std::string, std::string> unwritten() const;
+  const std::map<std::string, std::string>& rewritten() const { return rewritten_; }
 
   // Row `row` of the box at `coords` (innermost first).
   BoxRow box_row(const TensorMap& map, const std::vector<int64_t>& coords, int64_t row) const;
@@ -101,6 +106,7 @@ class GlobalMemory {
   std::vector<Release> all_releases_ = {{}};       // by number, from 1
   std::map<int, std::vector<Written>> written_;    // by cluster
   std::map<int, std::vector<Acquired>> acquired_;  // by cluster
+  std::map<std::string, std::string> rewritten_;
   bool has_tickets_ = false;  // atomics that return a value order what the emulator does not model
 };
 

@@ -43,7 +43,10 @@ Machine::Machine(const Code& code, GlobalMemory& memory, const Launch& launch, S
 
 Status Machine::run() {
   const int64_t clusters = code_.grid[0] * code_.grid[1] * code_.grid[2] / code_.program.cluster;
-  for (int64_t id = clusters; id-- > 0;) waiting_.push_back(id);
+  if (launch_.only_cluster < 0)
+    for (int64_t id = clusters; id-- > 0;) waiting_.push_back(id);
+  else if (launch_.only_cluster < clusters)
+    waiting_.push_back(launch_.only_cluster);
   // Hardware starts CTAs in no promised order.
   if (chance(50)) std::shuffle(waiting_.begin(), waiting_.end(), rng_);
   try {
@@ -53,7 +56,8 @@ Status Machine::run() {
         waiting_.pop_back();
       }
       if (!turn()) return deadlock();
-      if (stats_.statements > launch_.max_statements)
+      stats_.too_long = stats_.statements > launch_.max_statements;
+      if (stats_.too_long)
         throw Fault{.code = ErrorCode::kEmuDeadlock,
                     .message = "the kernel does not end",
                     .found = fmt::format("{} statements executed", stats_.statements)};
@@ -215,13 +219,15 @@ void Machine::finish_warp(Warp& warp) {
   // copies still owe it must be known to have come.
   for (const auto& each : cta.warps)
     for (const auto& [lane, bulk] : each->bulk)
-      if (bulk.waited < bulk.committed)
-        throw Fault{.code = ErrorCode::kEmuExit,
-                    .message = "a CTA ends while bulk stores may still read its shared memory",
-                    .found = fmt::format("warp {}, lane {}: {} of {} groups waited for",
-                                         each->index, lane, bulk.waited, bulk.committed),
-                    .expected = "cp.async.bulk.wait_group.read 0 before the end",
-                    .fix = "wait for the reads of all groups, by the thread that committed them"};
+      if (bulk.waited < std::max(bulk.committed, bulk.stored))
+        throw Fault{
+            .code = ErrorCode::kEmuExit,
+            .message = "a CTA ends while bulk stores may still read its shared memory",
+            .found = fmt::format("warp {}, lane {}: {} of {} groups waited for{}", each->index,
+                                 lane, bulk.waited, std::max(bulk.committed, bulk.stored),
+                                 bulk.stored > bulk.committed ? ", the last not committed" : ""),
+            .expected = "cp.async.bulk.wait_group.read 0 before the end",
+            .fix = "wait for the reads of all groups, by the thread that committed them"};
   Clock known;
   for (const auto& each : cta.warps) known.join(each->clock.release(kAllLanes));
   for (const auto& [offset, barrier] : cta.barriers) {

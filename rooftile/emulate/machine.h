@@ -101,6 +101,7 @@ struct Warp {
   struct Bulk {
     Agent agent = 0;
     uint32_t committed = 0;
+    uint32_t stored = 0;      // groups, the one that is open included, up to the last with a store
     uint32_t waited = 0;      // groups whose reads the thread knows to be over
     std::vector<int> unread;  // by group: stores that have not read their source
   };

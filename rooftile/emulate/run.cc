@@ -43,6 +43,10 @@ Status run(const lanes::Program& program, const Launch& launch, Stats* stats) {
   if (!memory.ok()) return memory.diag();
   Stats own;
   RT_RETURN_IF_ERROR(Machine(*code, *memory, *resolved, stats != nullptr ? *stats : own).run());
+  if (stats != nullptr) {
+    stats->unwritten = memory->unwritten();
+    stats->rewritten = memory->rewritten();
+  }
   if (const auto where = memory->not_zero())
     return Diag{.code = ErrorCode::kEmuExit,
                 .subject = program.name,

@@ -36,6 +36,10 @@ Diag diag_of(const KernelProof& proof, const Obligation& obligation) {
   diag.when = when_text(finding.example);
   for (const std::string& event : finding.example.story)
     diag.when += (diag.when.empty() ? "" : "\n            ") + event;
+  if (!finding.example.replay.empty())
+    diag.when += std::string(diag.when.empty() ? "" : "\n            ") +
+                 (finding.example.replayed ? "replayed: " : "does not replay: ") +
+                 finding.example.replay;
   const std::string place = place_text(obligation);
   diag.fix = "kernel " + proof.name + (place.empty() ? "" : ", " + place) +
              "; `rooftile explain` shows its code";

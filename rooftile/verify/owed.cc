@@ -121,6 +121,8 @@ std::vector<Kind> owed_by_cpu() {
   return {Kind::kCpuBounds, Kind::kCpuRace, Kind::kCpuAlignment, Kind::kCpuOverflow};
 }
 
-std::vector<Kind> owed_by_contract() { return {Kind::kHostImplies, Kind::kHostAdmits}; }
+std::vector<Kind> owed_by_contract() {
+  return {Kind::kContractMet, Kind::kHostImplies, Kind::kHostAdmits};
+}
 
 }  // namespace rooftile::verify

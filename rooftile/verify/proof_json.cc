@@ -18,7 +18,12 @@ ordered_json example_json(const Counterexample& example) {
   ordered_json call = ordered_json::object(), at = ordered_json::array();
   for (const auto& [name, value] : example.call) call[name] = value;
   for (const auto& [name, value] : example.at) at.push_back({name, value});
-  return {{"call", call}, {"at", at}, {"story", example.story}};
+  ordered_json out = {{"call", call}, {"at", at}, {"story", example.story}};
+  if (!example.replay.empty()) {
+    out["replayed"] = example.replayed;
+    out["replay"] = example.replay;
+  }
+  return out;
 }
 
 Counterexample example_from(const ordered_json& json) {
@@ -27,6 +32,8 @@ Counterexample example_from(const ordered_json& json) {
   for (const ordered_json& pair : json.at("at"))
     out.at.emplace_back(pair.at(0).get<std::string>(), pair.at(1).get<int64_t>());
   out.story = json.at("story").get<std::vector<std::string>>();
+  out.replayed = json.value("replayed", false);
+  out.replay = json.value("replay", "");
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "rooftile/verify/parts.h"
 #include "rooftile/verify/proof_cache.h"
 #include "rooftile/verify/proof_json.h"
+#include "rooftile/verify/replay_code.h"
 #include "rooftile/verify/worker.h"
 
 namespace rooftile::verify {
@@ -72,7 +73,9 @@ void answer(const ProofJob& job, size_t first, const std::optional<ProofCache>& 
   const std::vector<ProofPart> parts = parts_of(*source);
   for (size_t p = first; p < parts.size(); ++p) {
     say(owed_json(parts[p]));
-    say({{"obligations", all_json(run_part(parts[p]))}});
+    std::vector<Obligation> obligations = run_part(parts[p]);
+    replay_refuted(*source, obligations);
+    say({{"obligations", all_json(obligations)}});
   }
   say({{"done", true}});
 }

@@ -57,6 +57,10 @@ struct Counterexample {
   // where: "cta.x", "tid", loop variables, outermost first
   std::vector<std::pair<std::string, int64_t>> at;
   std::vector<std::string> story;  // what happens, in order; one line an event
+  // Run: what the interpreter or the emulator reports, or why there is nothing to be seen. "": not
+  // tried.
+  bool replayed = false;
+  std::string replay;
 };
 
 struct Finding {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "rooftile/codegen/gpu/size_limits.h"
+#include "rooftile/verify/contract/contract_model.h"
 #include "rooftile/verify/tile/contract_facts.h"
 
 namespace rooftile::verify {
@@ -69,6 +70,7 @@ class ContractProver {
   }
 
   std::vector<Finding> run() {
+    met();
     implied_sizes();
     implied_elements();
     implied_memory();
@@ -92,6 +94,33 @@ class ContractProver {
   }
   static Answer decided(bool holds) {
     return {holds ? Verdict::kProved : Verdict::kRefuted, Prover::kDataflow, {}, ""};
+  }
+
+  // ---- contract.met
+
+  void met() {
+    Env fixed(q_.fixed_dims.begin(), q_.fixed_dims.end());
+    report_met("the contract", contract_model(*q_.proved, {}, fixed));
+    for (size_t v = 0; v < q_.variants.size(); ++v)
+      if (!q_.variants[v].conditions.empty())
+        report_met("the contract and what variant " + std::to_string(v) + " needs",
+                   contract_model(*q_.proved, q_.variants[v].conditions, fixed));
+  }
+
+  void report_met(const std::string& subject, const ContractModel& model) {
+    Finding f;
+    f.kind = Kind::kContractMet;
+    f.subject = subject;
+    f.verdict = model.verdict;
+    f.prover = model.prover;
+    f.reason = model.reason;
+    if (f.verdict == Verdict::kProved) {
+      f.reason.clear();
+      for (const auto& [name, value] : model.call)
+        f.evidence +=
+            (f.evidence.empty() ? "a call: " : ", ") + name + " = " + std::to_string(value);
+    }
+    findings_.push_back(std::move(f));
   }
 
   // ---- contract.implies

@@ -10,6 +10,7 @@
 #include "rooftile/check/case_inputs.h"
 #include "rooftile/compile/kernel.h"
 #include "rooftile/ops/op_def.h"
+#include "rooftile/verify/contract/contract_model.h"
 
 namespace rooftile::verify {
 namespace {
@@ -135,6 +136,46 @@ TEST(ProveContract, RefutesVariantsThatLeaveCallsOver) {
   some.aligned = {"x"};
   q.variants = {some};
   EXPECT_TRUE(any_refuted(prove_contract(q), Kind::kHostAdmits));
+}
+
+// Clauses that contradict each other would prove anything.
+TEST(ProveContract, RefutesContractsThatNoCallMeets) {
+  const OpDef& op = *find_op("attention_decode");
+  const auto call = check::resolve_case(
+      op, *check::parse_case("B=7 P=40 S=16 MP=5 block_table=1 kv_layout=paged Hq=7 Hkv=1 D=64"));
+  ASSERT_TRUE(call.ok()) << call.diag().str();
+  const ir::Program program = *op.interface(call->config);
+  EXPECT_EQ(contract_model(program).verdict, Verdict::kProved);
+
+  const auto with = [&](ir::Clause clause) {
+    ir::Program changed = program;
+    clause.why = "added";
+    changed.clauses.push_back(std::move(clause));
+    ContractQuestion q;
+    q.proved = q.launched = &changed;
+    return prove_contract(q);
+  };
+  ir::Clause sizes;
+  sizes.condition = Expr::sym("Hq") < Expr::sym("Hkv");
+  EXPECT_TRUE(any_refuted(with(sizes), Kind::kContractMet));
+  ir::Clause pages;  // no page is in the range of pages
+  pages.kind = ir::Clause::kIndexRange;
+  pages.tensor = "lengths";
+  pages.lo = 5;
+  pages.hi = 5;
+  EXPECT_TRUE(any_refuted(with(pages), Kind::kContractMet));
+  ir::Clause harmless;
+  harmless.condition = Expr::sym("Hq") == Expr::sym("Hkv");
+  EXPECT_FALSE(any_refuted(with(harmless), Kind::kContractMet));
+
+  // Of a variant that nobody can get, proofs say nothing.
+  ContractQuestion q;
+  q.proved = q.launched = &program;
+  q.on_gpu = true;
+  codegen::GpuNeeds all, none;
+  none.conditions = {Expr::sym("D") % Expr(8) == Expr(0), Expr::sym("D") % Expr(8) == Expr(4)};
+  q.variants = {none, all};
+  EXPECT_TRUE(any_refuted(prove_contract(q), Kind::kContractMet));
 }
 
 }  // namespace

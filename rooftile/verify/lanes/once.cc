@@ -8,6 +8,7 @@
 #include "rooftile/verify/lanes/read_order.h"
 #include "rooftile/verify/lanes/store_hits.h"
 #include "rooftile/verify/lanes/table_runs.h"
+#include "rooftile/verify/lanes/try_stores.h"
 
 namespace rooftile::verify {
 
@@ -35,6 +36,10 @@ class Proof {
 
   void run() {
     const std::string why = all();
+    if (!why.empty())
+      if (const auto bad = try_stores(walk_, tensor_, sites_, !kept_ && !tensor_.workspace))
+        return walk_.report().broken(Kind::kWriteOnce, *bad->stmt, Prover::kEnumeration, bad->what,
+                                     {bad->call, bad->at, bad->story});
     for (const TensorSite& site : sites_) {
       if (why.empty())
         walk_.report().proved(Kind::kWriteOnce, *site.stmt, Prover::kEnumeration);

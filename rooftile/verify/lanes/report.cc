@@ -33,12 +33,14 @@ void Report::unknown(Kind kind, const lanes::Stmt& stmt, const std::string& reas
   f.reason = reason;
 }
 
-void Report::broken(Kind kind, const lanes::Stmt& stmt, Prover prover, const std::string& reason) {
+void Report::broken(Kind kind, const lanes::Stmt& stmt, Prover prover, const std::string& reason,
+                    Counterexample example) {
   Finding& f = finding(kind, stmt);
   if (f.verdict == Verdict::kRefuted) return;
   f.verdict = Verdict::kRefuted;
   f.prover = prover;
   f.reason = reason;
+  f.example = std::move(example);
 }
 
 void Report::note(Kind kind, const lanes::Stmt& stmt, const Answer& answer,
@@ -53,7 +55,9 @@ void Report::note(Kind kind, const lanes::Stmt& stmt, const Answer& answer,
   broken(kind, stmt, answer.prover, claim + " does not hold");
   for (const auto& [name, value] : answer.model) {
     const Symbol* symbol = symbols_.find(name);
-    if (symbol == nullptr) {
+    if (symbol == nullptr && name.find('[') != std::string::npos) {
+      f.example.call.emplace(name, value);  // an element of an index tensor
+    } else if (symbol == nullptr) {
       f.example.story.push_back(name + " = " + std::to_string(value));
     } else if (symbol->kind == SymbolKind::kCall) {
       f.example.call.emplace(name, value);

@@ -23,7 +23,8 @@ class Report {
   void note(Kind kind, const lanes::Stmt& stmt, const Answer& answer, const std::string& claim,
             bool estimate = false);
   void proved(Kind kind, const lanes::Stmt& stmt, Prover prover);
-  void broken(Kind kind, const lanes::Stmt& stmt, Prover prover, const std::string& reason);
+  void broken(Kind kind, const lanes::Stmt& stmt, Prover prover, const std::string& reason,
+              Counterexample example = {});
   void unknown(Kind kind, const lanes::Stmt& stmt, const std::string& reason);
   // Of the whole kernel.
   void kernel(Kind kind, const std::string& subject, bool holds, Prover prover,

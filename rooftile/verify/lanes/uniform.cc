@@ -289,10 +289,13 @@ class Uniformity {
     const Same guard = instr.guard.present() ? value(instr.guard) : Same::kGrid;
     if ((report_ != nullptr || open_ != nullptr) && info.who != Who::kThread) {
       Same reached = std::min(control(), guard);
-      if (info.who >= Who::kCta && reached >= Same::kWarp)
+      // Who waits for the cluster holds up nobody: all have to arrive, and only warps to wait as
+      // one. Whether somebody waits in vain is lanes.live.
+      const bool waits = instr.ins == Ins::kClusterWait;
+      if (!waits && info.who >= Who::kCta && reached >= Same::kWarp)
         reached =
             meeting_.empty() ? Same::kGrid : *std::min_element(meeting_.begin(), meeting_.end());
-      require(stmt, reached, wanted(info.who));
+      require(stmt, reached, waits ? Same::kWarp : wanted(info.who));
     }
     for (const lanes::RegRef& result : instr.results)
       assign(result.name, std::min({since(result.name), guard, result_of(instr)}));

@@ -27,8 +27,27 @@ Answer Walk::ask(const Expr& goal) {
   return answer;
 }
 
+// A counterexample is there to be run: of the least sizes at which it still is one.
+Answer Walk::smaller(const Expr& goal, Answer answer) {
+  constexpr int64_t kSizes[] = {256, 4096, 65536, int64_t{1} << 40};
+  std::set<std::string> dims;
+  for (const lanes::TensorUse& tensor : program_.tensors)
+    for (const Expr& extent : tensor.shape) collect_symbols(extent, dims);
+  dims.erase("SMS");
+  for (const int64_t most : kSizes) {
+    questions_.push();
+    for (const std::string& dim : dims)
+      questions_.assume(Expr(1) <= Expr::sym(dim) && Expr::sym(dim) <= Expr(most));
+    Answer small = ask(goal);
+    questions_.pop();
+    if (small.verdict == Verdict::kRefuted) return small;
+  }
+  return answer;
+}
+
 bool Walk::require(Kind kind, const Expr& goal, const std::string& claim) {
-  const Answer answer = ask(goal);
+  Answer answer = ask(goal);
+  if (answer.verdict == Verdict::kRefuted) answer = smaller(goal, std::move(answer));
   bool estimate = false;
   if (answer.verdict == Verdict::kRefuted) {
     estimate = symbols().is_estimate(goal);

@@ -100,6 +100,7 @@ class Walk {
   Expr fresh(lanes::Ty type, const std::string& hint, bool data = true);
   Expr fitted(lanes::Ty type, const Expr& e);
   Answer ask(const Expr& goal);  // under the conditions of the selects around
+  Answer smaller(const Expr& goal, Answer answer);
   void scan(const lanes::Val& v);
 
   const lanes::Program& program_;

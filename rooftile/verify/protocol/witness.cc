@@ -10,6 +10,7 @@
 namespace rooftile::verify::protocol {
 namespace {
 
+constexpr size_t kMostOfAPair = 40;
 constexpr int kStarts = 4, kRounds = 6;
 constexpr int64_t kMostTimes = 32, kLargest = 1 << 14;  // of a constant of the conditions
 
@@ -41,6 +42,7 @@ class Search {
 
   std::optional<Env> run() {
     uint64_t random = 1;
+    Env small;
     for (int start = 0; start < kStarts; ++start) {
       Env env;
       for (const std::string& n : names_) {
@@ -50,8 +52,9 @@ class Search {
       }
       env["cta.x"] = 0;
       if (descend(env)) return env;
+      if (start == 0) small = std::move(env);
     }
-    return std::nullopt;
+    return by_pairs(std::move(small));
   }
 
  private:
@@ -73,6 +76,24 @@ class Search {
       constants_.insert(std::abs(by));
       see(a);
     }
+  }
+
+  // Two variables at once, near a small call: a tile that is not the first of many rows.
+  std::optional<Env> by_pairs(const Env& small) const {
+    std::set<int64_t> few = {0, 1, 2, 3};
+    for (const int64_t c : constants_)
+      if (c > 3 && c < kLargest / 2) few.insert({c - 1, c, c + 1, 2 * c + 1});
+    while (few.size() > kMostOfAPair) few.erase(std::prev(few.end()));
+    for (auto a = names_.begin(); a != names_.end(); ++a)
+      for (auto b = std::next(a); b != names_.end(); ++b)
+        for (const int64_t x : few)
+          for (const int64_t y : few) {
+            Env env = small;
+            env[*a] = x;
+            env[*b] = y;
+            if (broken(env) == 0) return env;
+          }
+    return std::nullopt;
   }
 
   bool descend(Env& env) const {

@@ -87,6 +87,7 @@ Reasoner::Asked Reasoner::decide(const std::vector<Expr>& facts, const Expr& goa
   asked.answer = goal.is_const() && goal.value() != 0
                      ? Answer{Verdict::kProved, Prover::kConstant, {}, ""}
                      : arithmetic_.prove(goal);
+  if (asked.answer.verdict == Verdict::kRefuted) make_smaller(goal, asked.answer);
   arithmetic_.pop();
   if (asked.answer.verdict == Verdict::kProved) {
     std::vector<Expr> all;
@@ -96,6 +97,28 @@ Reasoner::Asked Reasoner::decide(const std::vector<Expr>& facts, const Expr& goa
     asked.evidence = question_text(all, order_, goal) + "\n";
   }
   return asked;
+}
+
+// A counterexample is there to be run: of the least sizes at which it still is one.
+void Reasoner::make_smaller(const Expr& goal, Answer& answer) {
+  constexpr int64_t kLarge = 256;  // beyond it a program takes long to be interpreted
+  std::set<std::string> dims;
+  for (const ir::TensorParam& tensor : program_.tensors)
+    for (const Expr& extent : tensor.shape) collect_symbols(extent, dims);
+  const bool large = std::any_of(answer.model.begin(), answer.model.end(), [&](const auto& value) {
+    return value.second > kLarge && dims.count(value.first) > 0;
+  });
+  if (!large) return;
+  for (const int64_t most : {kLarge / 4, kLarge, 16 * kLarge}) {
+    arithmetic_.push();
+    for (const std::string& dim : dims)
+      arithmetic_.assume(Expr(1) <= Expr::sym(dim) && Expr::sym(dim) <= Expr(most));
+    Answer small = arithmetic_.prove(goal);
+    arithmetic_.pop();
+    if (small.verdict != Verdict::kRefuted) continue;
+    answer = std::move(small);
+    return;
+  }
 }
 
 bool Reasoner::distinct(const Expr& term, const std::vector<Expr>& facts) {

@@ -43,6 +43,7 @@ class Reasoner {
     std::string evidence;
   };
   Asked decide(const std::vector<Expr>& facts, const Expr& goal);
+  void make_smaller(const Expr& goal, Answer& answer);
   const Answer& account(const Asked& asked);
   void assume_elements(const Expr& expr);
   void assume_element(const Expr& term);
