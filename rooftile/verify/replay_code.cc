@@ -14,7 +14,7 @@
 #include "rooftile/emulate/emulate.h"
 #include "rooftile/emulate/zeroed_array.h"
 #include "rooftile/verify/contract/contract_model.h"
-#include "rooftile/verify/example_call.h"
+#include "rooftile/verify/tile/example_call.h"
 #include "rooftile/verify/tile/replay.h"
 
 namespace rooftile::verify {

@@ -6,8 +6,8 @@
 
 #include "rooftile/ir/types.h"
 #include "rooftile/verify/arith/arithmetic.h"
-#include "rooftile/verify/example_call.h"
 #include "rooftile/verify/tile/contract_facts.h"
+#include "rooftile/verify/tile/example_call.h"
 
 namespace rooftile::verify {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/verify/tile/replay.h"
 
-#include "rooftile/verify/example_call.h"
+#include "rooftile/verify/tile/example_call.h"
 
 namespace rooftile::verify {
 

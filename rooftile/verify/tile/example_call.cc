@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rooftile/verify/example_call.h"
+#include "rooftile/verify/tile/example_call.h"
 
 #include <algorithm>
 
