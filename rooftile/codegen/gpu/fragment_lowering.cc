@@ -685,8 +685,8 @@ void FragmentLowering::release(const Event& e, Body& out) {
   Body body;
   // A warp has seen the slot arrive once all of its lanes have.
   if (ring.by_warps) body.push_back(op(Ins::kSyncWarp));
-  const auto by = [&](const Val& lanes) {
-    return ring.by_warps ? lanes : lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && lanes;
+  const auto by = [&](const Val& chosen) {
+    return ring.by_warps ? chosen : lanes::equal(lanes::floor_mod(reg_i32("warp"), 4), 0) && chosen;
   };
   if (shared_by_cluster(ring))
     body.push_back(lanes::if_(by(reg_i32("lane") < cluster_size()),

@@ -97,6 +97,7 @@ class Arithmetic::Impl {
     positive_since_.pop_back();
   }
   bool follows_from_few(const Formula& goal);
+  Answer solver_early(const std::vector<Formula>& formulas, const Expr* asked);
   Answer prove_formula(const Formula& goal, const Expr* asked);
   Answer refine_with_solver(std::vector<Formula> formulas, const Expr* goal);
   std::vector<Formula> lemmas_against(const std::vector<Formula>& formulas, const Model& model);
@@ -255,13 +256,16 @@ Answer Arithmetic::Impl::prove_formula(const Formula& goal, const Expr* asked) {
     return answer;
   }
   answer.prover = Prover::kInterval;
-  if (follows_from_few(goal)) {
+  if (!limits_.tried && follows_from_few(goal)) {
     answer.verdict = Verdict::kProved;
     return answer;
   }
   std::vector<Formula> formulas = formulas_;
   formulas.push_back(negation(goal));
   learn_divisors(formulas.back());
+  if (limits_.solver && limits_.tried)
+    if (Answer early = solver_early(formulas, asked); early.verdict != Verdict::kUnknown)
+      return early;
   std::vector<Formula> lemmas;
   try {
     Outcome outcome = find_point(atoms_, formulas, known_);
@@ -295,6 +299,23 @@ Answer Arithmetic::Impl::prove_formula(const Formula& goal, const Expr* asked) {
   }
   formulas.insert(formulas.end(), lemmas.begin(), lemmas.end());
   return refine_with_solver(std::move(formulas), asked);
+}
+
+Answer Arithmetic::Impl::solver_early(const std::vector<Formula>& formulas, const Expr* asked) {
+  WorkBudget budget;
+  budget.strategies = 1;
+  try {
+    Outcome outcome = find_point(atoms_, formulas, known_, budget);
+    if (outcome.status == Outcome::Status::kUnknown) {
+      outcome.lemmas.insert(outcome.lemmas.begin(), formulas.begin(), formulas.end());
+      return refine_with_solver(std::move(outcome.lemmas), asked);
+    }
+    if (outcome.status == Outcome::Status::kEmpty)
+      return {Verdict::kProved, Prover::kInterval, {}, {}};
+  } catch (const Overflow&) {
+    // the other strategies may meet smaller numbers
+  }
+  return {};
 }
 
 // Z3, asked again with what its model breaks: lemmas of the products, and a factor's own value.

@@ -30,6 +30,9 @@ namespace rooftile::verify {
 struct ArithmeticLimits {
   uint64_t rlimit = 300'000;  // of Z3, a question: a second at most (measured), 60 ms mostly
   bool solver = true;         // false: the cheap provers alone, as the independent checker does
+  // Whoever asks has tried those in vain: of their strategies one, for its lemmas, then Z3; the
+  // others where Z3 leaves it open.
+  bool tried = false;
 };
 
 // What is promised of the values of an index tensor, beyond each element's range.

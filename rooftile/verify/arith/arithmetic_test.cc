@@ -313,7 +313,19 @@ void each_point(int64_t lo, int64_t hi, const std::function<bool(const Env&)>& v
       }
 }
 
-void compare_with_enumeration(uint64_t seed, int questions, const ArithmeticLimits& limits) {
+// Facts that hold of something, and say nothing of x, y and z.
+std::vector<Expr> beside_the_point(int count) {
+  std::vector<Expr> out;
+  const auto other = [](int i) { return Expr::sym("other" + std::to_string(i)); };
+  for (int i = 0; i < count; ++i) {
+    out.push_back(Expr(1) <= other(i) && other(i) <= Expr(1000));
+    if (i > 1) out.push_back(other(i - 2) * other(i - 1) <= other(i) + Expr(7));
+  }
+  return out;
+}
+
+void compare_with_enumeration(uint64_t seed, int questions, const ArithmeticLimits& limits,
+                              const std::vector<Expr>& others = {}) {
   RandomExprs random(seed);
   int unknown = 0;
   for (int i = 0; i < questions; ++i) {
@@ -327,6 +339,7 @@ void compare_with_enumeration(uint64_t seed, int questions, const ArithmeticLimi
     const Expr goal = random.condition(2);
     Arithmetic arithmetic(limits);
     for (const Expr& fact : facts) arithmetic.assume(fact);
+    for (const Expr& fact : others) arithmetic.assume(fact);
     const Answer answer = arithmetic.prove(goal);
     const Answer possible = arithmetic.consistent();
     const auto admitted = [&](const Env& env) {
@@ -355,6 +368,27 @@ void compare_with_enumeration(uint64_t seed, int questions, const ArithmeticLimi
 TEST(Arithmetic, AgreesWithEnumeration) {
   compare_with_enumeration(1, 1500, {.solver = false});
   compare_with_enumeration(2, 200, {});
+}
+
+// Where many facts are known, those that bear on the question are tried first.
+TEST(Arithmetic, AgreesWithEnumerationAmongManyFacts) {
+  compare_with_enumeration(3, 300, {.solver = false}, beside_the_point(16));
+}
+
+TEST(Arithmetic, FewOfManyFactsDecide) {
+  const auto ask = [](const char* most) {
+    Arithmetic arithmetic({.solver = false});
+    for (const Expr& fact : beside_the_point(40)) arithmetic.assume(fact);
+    for (const char* fact :
+         {"0 <= b", "b < B", "0 <= j", "j < (min(cu[b + 1] - cu[b], y) + 127) / 128", "cu[0] == 0",
+          "cu[B] == T", "0 <= T"})
+      arithmetic.assume(parse(fact));
+    arithmetic.assume(parse(most));
+    arithmetic.assume(IndexFacts{.tensor = "cu", .rank = 1, .non_decreasing = true});
+    return arithmetic.prove(parse("j * 128 <= 2147483647")).verdict;
+  };
+  EXPECT_EQ(ask("T <= 2147483647"), Verdict::kProved);
+  EXPECT_NE(ask("T <= 2147484000"), Verdict::kProved);
 }
 
 TEST(Arithmetic, SolverAlone) {

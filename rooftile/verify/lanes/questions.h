@@ -68,7 +68,8 @@ class Questions {
   Divides divides_;
   Decoding decoding_;
   Arithmetic arithmetic_{ArithmeticLimits{.solver = false}};
-  Arithmetic solver_{ArithmeticLimits{.rlimit = kSolverLimit}};  // the last to be asked
+  // The last to be asked.
+  Arithmetic solver_{ArithmeticLimits{.rlimit = kSolverLimit, .tried = true}};
   std::vector<Expr> facts_;
   std::vector<FactKind> kinds_;
   size_t contract_facts_ = 0;

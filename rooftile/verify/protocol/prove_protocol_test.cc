@@ -16,6 +16,7 @@
 #include "rooftile/emulate/testing/gemm_run.h"
 #include "rooftile/lanes/testing/wgmma_gemm.h"
 #include "rooftile/verify/testing/group_release.h"
+#include "rooftile/verify/tile/contract_facts.h"
 
 namespace rooftile::verify {
 namespace {
@@ -205,6 +206,30 @@ TEST(ProveProtocol, QueriesGivenBackForWarpsThatMayBeLate) {
   EXPECT_EQ(outcome(prove_protocol(kernel.program, kernel.facts), &why), Outcome::kProved) << why;
   ASSERT_TRUE(testing::release_for_the_group(kernel.program, "q"));
   EXPECT_EQ(outcome(prove_protocol(kernel.program, kernel.facts), &why), Outcome::kRefuted) << why;
+}
+
+// Packed sequences on a persistent grid: the copying role skips tiles that have no queries, as many
+// as there are, and blocks of keys may be short, but the last alone. States stay few all the same.
+TEST(ProveProtocol, PackedPrefillWalksItsTiles) {
+  const OpDef& op = *find_op("attention_prefill");
+  const auto call = check::resolve_case(
+      op, *check::parse_case("Tq=210 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1"));
+  ASSERT_TRUE(call.ok()) << call.diag().str();
+  const auto kernels = op.candidates(call->config, call->dims, sm90_target(), Route::kTile);
+  const auto source =
+      generate(op, *kernels.at(0), call->config, call->dims, sm90_target(), nullptr, Route::kTile);
+  ASSERT_TRUE(source.ok()) << source.diag().str();
+  const codegen::GpuVariant& variant = source->variants.at(0);
+  std::vector<Expr> facts = variant.needs.conditions;
+  for (const ContractFact& fact : contract_facts(*variant.program)) facts.push_back(fact.fact);
+  lanes::Program kernel = variant.phases.at(1);
+  ASSERT_EQ(kernel.grid_x.kind(), ExprKind::kMin);
+  const ProtocolProof proof = explore_protocol(kernel, facts);
+  std::string why;
+  EXPECT_EQ(outcome(proof.findings, &why), Outcome::kProved) << why;
+  EXPECT_LT(proof.derived.states, 3000U);
+  ASSERT_TRUE(testing::release_for_the_group(kernel, "q"));
+  EXPECT_NE(outcome(prove_protocol(kernel, facts)), Outcome::kProved);
 }
 
 TEST(ProveProtocol, MistakesInStrips) {
