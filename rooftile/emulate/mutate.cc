@@ -215,6 +215,25 @@ Val folded(const Val& index, int width) {
   return lanes::floor_div(index, two) * two;
 }
 
+// A 64-bit sum or product, outermost first, computed in 32 bits.
+std::optional<Body> narrow_arithmetic(const Body& body, size_t i) {
+  if ((body[i].kind != StmtKind::kDecl && body[i].kind != StmtKind::kAssign) ||
+      !body[i].value.present())
+    return std::nullopt;
+  bool done = false;
+  Body out = body;
+  out[i].value = rewritten(body[i].value, [&](const Val& v) -> Val {
+    if (done) return v;
+    if (v->kind != ValKind::kFn || v.type() != Ty::kI64 || (v->fn != Fn::kMul && v->fn != Fn::kAdd))
+      return {};
+    done = true;
+    std::vector<Val> args;
+    for (const Val& arg : v->args) args.push_back(lanes::cast(Ty::kI32, arg));
+    return lanes::cast(Ty::kI64, lanes::fn(v->fn, std::move(args)));
+  });
+  return done ? std::optional(out) : std::nullopt;
+}
+
 std::optional<Body> swapped_operands(const Body& body, size_t i) {
   if (!is_instr(body[i], {Ins::kWgmma})) return std::nullopt;
   Body out = body;
@@ -350,6 +369,7 @@ std::vector<Kind> kinds() {
     out.push_back({Mutation::kShiftedIndex, index_edit(dimension, one_more)});
     out.push_back({Mutation::kNarrowIndex, index_edit(dimension, narrow)});
   }
+  out.push_back({Mutation::kNarrowIndex, narrow_arithmetic});
   out.push_back({Mutation::kDoubleWrite, stores_only(index_edit(0, folded))});
   out.push_back({Mutation::kSwappedOperands, swapped_operands});
   out.push_back({Mutation::kFoldedLayout, folded_layout});

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "rooftile/base/hash.h"
+#include "rooftile/ir/types.h"
 #include "rooftile/verify/check_code.h"
 #include "rooftile/verify/check_formula.h"
 #include "rooftile/verify/contract_text.h"
@@ -57,6 +58,7 @@ class Checker {
     std::vector<Entry> entries;
     for (const ordered_json& entry : json_.at("obligations")) entries.push_back(entry_of(entry));
     RT_RETURN_IF_ERROR(check_owed(entries));
+    RT_RETURN_IF_ERROR(check_subjects(entries));
     Checked out;
     for (const Entry& entry : entries) RT_RETURN_IF_ERROR(check(entry, out));
     return out;
@@ -134,6 +136,84 @@ class Checker {
                             std::to_string(where.second),
                         id);
       }
+    }
+    return {};
+  }
+
+  // Single statements, nodes, rings, extents: a kind of obligation may have many, and each is owed.
+  using Subjects = std::map<std::pair<std::string, std::string>, int>;
+  Status check_subjects(const std::vector<Entry>& entries) const {
+    std::map<std::pair<int, int>, Subjects> owed;
+    for (const ir::TensorParam& tensor : source_.program.tensors)
+      if (tensor.role != ir::Role::kWorkspace) {
+        ++owed[{-1, -1}][{"contract.implies", "memory of `" + tensor.name + "`"}];
+        for (size_t axis = 0; axis < tensor.shape.size(); ++axis)
+          ++owed[{-1, -1}]
+                [{"contract.implies", "extent " + std::to_string(axis) + " of `" + tensor.name +
+                                          "` is " + tensor.shape[axis].str()}];
+      }
+    ++owed[{-1, -1}][{"contract.met", "the contract"}];
+    if (source_.gpu()) ++owed[{-1, -1}][{"contract.admits", "a variant for every call"}];
+    for (size_t v = 0; v < source_.variants.size(); ++v) {
+      const codegen::GpuVariant& variant = source_.variants[v];
+      if (variant.program == nullptr) continue;
+      for (size_t p = 0; p < variant.phases.size(); ++p) {
+        Subjects& subjects = owed[{static_cast<int>(v), static_cast<int>(p)}];
+        subjects = subjects_owed(variant.phases[p]);
+        // Of the whole kernel; where it has no such thing, that is proved.
+        for (const char* id : {"lanes.live", "lanes.barriers", "lanes.shared-race",
+                               "lanes.initialised", "lanes.fences", "lanes.tokens"})
+          ++subjects[{id, variant.phases[p].name}];
+        if (variant.placed[p] == nullptr) continue;
+        for (const codegen::PlacedRing& ring : variant.placed[p]->placed.rings)
+          for (const char* id : {"ring.credit", "ring.parity", "ring.hazard", "ring.counts",
+                                 "placed.layout", "lanes.matches"})
+            ++subjects[{id, "ring " + ring.name}];
+      }
+    }
+    std::map<std::pair<int, int>, Subjects> found;
+    for (const Entry& entry : entries)
+      ++found[{entry.variant, entry.phase}][{entry.id, entry.subject}];
+    for (const auto& [place, subjects] : owed)
+      for (const auto& [what, times] : subjects)
+        if (found[place][what] < times)
+          return refuse(name_,
+                        "an obligation is missing: " + what.first + " of variant " +
+                            std::to_string(place.first) + ", phase " + std::to_string(place.second),
+                        std::to_string(found[place][what]) + " of " + std::to_string(times),
+                        what.second);
+    return check_tiles(entries);
+  }
+
+  // Every load and store of the tile programs lies in its tensor; every output is covered.
+  Status check_tiles(const std::vector<Entry>& entries) const {
+    std::vector<std::pair<int, const ir::Program*>> programs;
+    if (!source_.gpu()) programs.emplace_back(-1, &source_.tiles);
+    const ir::Program* last = nullptr;
+    for (size_t v = 0; v < source_.variants.size(); ++v) {
+      const ir::Program* program = source_.variants[v].program.get();
+      if (program != nullptr && program != last)
+        programs.emplace_back(static_cast<int>(v), program);
+      last = program;
+    }
+    const auto missing = [&](int variant, const std::string& id, const std::string& begin) {
+      return std::none_of(entries.begin(), entries.end(), [&](const Entry& entry) {
+        return entry.variant == variant && entry.id == id && entry.subject.starts_with(begin);
+      });
+    };
+    for (const auto& [variant, program] : programs) {
+      for (const ir::Node& node : program->nodes) {
+        const bool load = node.op == ir::Op::kLoad;
+        if (!load && node.op != ir::Op::kStore) continue;
+        const std::string subject =
+            (load ? "load of `" : "store to `") + node.name + "`, " + ir::node_str(node);
+        if (missing(variant, "tile.bounds", subject))
+          return refuse(name_, "an obligation is missing: tile.bounds", "none", subject);
+      }
+      for (const ir::TensorParam& tensor : program->tensors)
+        if (tensor.role == ir::Role::kOut &&
+            missing(variant, "tile.covers", "output `" + tensor.name + "`"))
+          return refuse(name_, "an obligation is missing: tile.covers", "none", tensor.name);
     }
     return {};
   }

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "rooftile/lanes/program_text.h"
+
 namespace rooftile::verify {
 namespace {
 
@@ -184,6 +186,58 @@ std::set<std::string> ids_owed(const lanes::Program& kernel) {
     if (lanes::ins_info(i.ins).who != lanes::Who::kThread) out.insert("lanes.uniform");
     if (i.ins == Ins::kWgmma) out.insert({"lanes.tokens", "lanes.fragments"});
   });
+  return out;
+}
+
+std::map<std::pair<std::string, std::string>, int> subjects_owed(const lanes::Program& kernel) {
+  std::map<std::pair<std::string, std::string>, int> out;
+  const std::function<void(const lanes::Body&)> see = [&](const lanes::Body& body) {
+    for (const lanes::Stmt& stmt : body) {
+      see(stmt.body);
+      see(stmt.orelse);
+      if (stmt.kind != lanes::StmtKind::kInstr) continue;
+      const lanes::Instr& i = stmt.instr;
+      const lanes::InsInfo& info = lanes::ins_info(i.ins);
+      const std::string subject = lanes::print_head(stmt);
+      std::set<std::string> ids;
+      const bool boxes =
+          i.ins == Ins::kTmaLoad || i.ins == Ins::kTmaLoadMulticast || i.ins == Ins::kTmaStore;
+      if (boxes) ids.insert({"lanes.global", "lanes.shared", "lanes.alignment", "lanes.tma"});
+      if (i.ins != Ins::kPrefetchL2 && !i.global.tensor.empty())
+        ids.insert({"lanes.global", "lanes.alignment"});
+      if ((info.writes & lanes::kGlobal) != 0) ids.insert("lanes.once");
+      if (info.who != lanes::Who::kThread) ids.insert("lanes.uniform");
+      switch (i.ins) {
+        case Ins::kLdShared:
+        case Ins::kStShared:
+        case Ins::kAtomShared:
+        case Ins::kLdMatrix:
+        case Ins::kStMatrix:
+        case Ins::kStAsync:
+        case Ins::kCpAsync:
+        case Ins::kBulkLoad:
+        case Ins::kCpArrive:
+        case Ins::kBarInit:
+        case Ins::kBarExpect:
+        case Ins::kBarArrive:
+        case Ins::kBarArriveRemote:
+        case Ins::kBarArriveRemoteRelease:
+        case Ins::kBarWait:
+        case Ins::kBarWaitCluster:
+          ids.insert({"lanes.shared", "lanes.alignment"});
+          break;
+        case Ins::kWgmma:
+          ids.insert("lanes.fragments");
+          break;
+        default:
+          break;
+      }
+      for (const std::string& id : ids) ++out[{id, subject}];
+    }
+  };
+  see(kernel.body);
+  for (const lanes::TensorMapUse& map : kernel.maps)
+    ++out[{"lanes.tma", "map " + map.name + " of " + map.tensor}];
   return out;
 }
 

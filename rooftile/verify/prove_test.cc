@@ -6,14 +6,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "rooftile/emulate/mutate.h"
+#include "rooftile/verify/finding_text.h"
 #include "rooftile/verify/parts.h"
 #include "rooftile/verify/proof_cache.h"
+#include "rooftile/verify/proof_json.h"
+#include "rooftile/verify/replay_code.h"
 #include "rooftile/verify/shipped.h"
 
 namespace rooftile::verify {
@@ -120,6 +125,45 @@ TEST(Prove, WhatIsOwedAndNotAnsweredIsUnknown) {
   EXPECT_EQ(obligations[1].finding.verdict, Verdict::kProved);
   part.prove = []() -> std::vector<Finding> { throw std::bad_alloc(); };
   EXPECT_THAT(run_part(part)[0].finding.reason, HasSubstr("bad_alloc"));
+}
+
+// What is refuted is run, so that one sees it happen; the report says it in text and in JSON.
+TEST(Prove, CounterexamplesAreRun) {
+  const Result<KernelSource> source = job_for(shipped("rms_norm", "sm90")).source();
+  ASSERT_TRUE(source.ok()) << source.diag().str();
+  KernelSource broken = *source;
+  lanes::Program& code = broken.variants[0].phases[0];
+  const std::vector<emulate::Mutant> mutants = emulate::mutants(code);
+  const auto unguarded = std::find_if(mutants.begin(), mutants.end(), [](const auto& mutant) {
+    return mutant.kind == emulate::Mutation::kDropGuard &&
+           mutant.site.find("ld.global") != std::string::npos;
+  });
+  ASSERT_NE(unguarded, mutants.end());
+  code = unguarded->program;
+  const KernelProof proof = prove(broken, {.workers = 1, .cache = false});
+  int replayed = 0;
+  for (const Obligation& obligation : proof.obligations) {
+    if (obligation.finding.verdict != Verdict::kRefuted) continue;
+    EXPECT_TRUE(obligation.finding.example.replayed) << obligation.finding.example.replay;
+    EXPECT_THAT(obligation.finding.example.replay, HasSubstr("RT-E006"));
+    EXPECT_THAT(diag_of(proof, obligation).str(), HasSubstr("replayed: RT-E006"));
+    EXPECT_TRUE(to_json(obligation)["counterexample"]["replayed"].get<bool>());
+    ++replayed;
+  }
+  EXPECT_GE(replayed, 1);
+}
+
+// A right kernel shows nothing, whatever is claimed of it.
+TEST(Prove, AClaimThatIsWrongDoesNotReplay) {
+  const Result<KernelSource> source = job_for(shipped("rms_norm", "sm90")).source();
+  ASSERT_TRUE(source.ok()) << source.diag().str();
+  Obligation claim{.variant = 0, .phase = 0};
+  claim.finding.kind = Kind::kGlobalBounds;
+  claim.finding.verdict = Verdict::kRefuted;
+  claim.finding.example.call = {{"T", 3}, {"H", 8}};
+  const Replay replay = replay_finding(*source, claim);
+  EXPECT_TRUE(replay.ran) << replay.what;
+  EXPECT_FALSE(replay.shown) << replay.what;
 }
 
 TEST(Prove, WaiversLetPassWhatIsUnknownAndNothingElse) {

@@ -58,7 +58,9 @@ class CodeRun {
   Replay run(int seeds) {
     Replay own{false, false, "it has no call"};
     if (!example_.call.empty()) own = make_call() ? try_call(seeds) : Replay{false, false, why_};
-    if (own.shown || variant_.program == nullptr) return own;
+    // An index wraps at sizes that the proof names, if anywhere.
+    const bool sizes_matter = finding_.kind == Kind::kLaneOverflow && !example_.call.empty();
+    if (own.shown || sizes_matter || variant_.program == nullptr) return own;
     // Where the proof names no call, or one that shows nothing: other calls of this code.
     for (const int64_t most : kRoomy) {
       const auto sizes = roomy_call(*variant_.program, variant_.needs.conditions, most);

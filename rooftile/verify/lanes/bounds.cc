@@ -15,7 +15,10 @@ void Bounds::instruction(Walk& walk, const lanes::Stmt& stmt) {
     shared(walk, instr);
     walk.questions().push();
     walk.questions().assume(Expr(1) <= walk.value(instr.args[1]));
-    if (!walk.symbols().dead()) global(walk, instr);
+    if (walk.symbols().dead())
+      walk.report().proved(Kind::kGlobalBounds, walk.statement(), Prover::kInterval);
+    else
+      global(walk, instr);
     walk.questions().pop();
     return;
   }

@@ -85,7 +85,10 @@ void Walk::hand_out(const Stmt& stmt, const HandOut& form) {
   LoopAt here{&stmt, item, item.name(), 0, at.slots, 1};
   here.parts = std::make_shared<const PartsAt>(std::move(at));
   loops_.push_back(std::move(here));
-  if (!known.dead()) body(stmt.body);
+  if (known.dead())
+    unreached(stmt.body);
+  else
+    body(stmt.body);
   loops_.pop_back();
   questions_.pop();
   handed_.clear();

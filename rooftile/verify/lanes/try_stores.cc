@@ -45,6 +45,7 @@ class Site {
     for (size_t i = 0; i < site.facts.size(); ++i)
       if (site.kinds[i] == FactKind::kCondition) conditions_.push_back(add(site.facts[i]));
     for (const LoopAt& loop : site.loops) {
+      if (loop.parts != nullptr) exact_ = false;  // which tiles come up is not a count
       if (loop.name.empty()) continue;
       loops_.push_back({add(loop.variable), add(loop.begin), add(loop.end), add(loop.step), -1,
                         loop.name, !loop.variable.same_as(Expr::sym(loop.name))});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rooftile/lanes/value_rules.h"
+#include "rooftile/verify/owed.h"
 
 namespace rooftile::verify {
 
@@ -88,8 +89,10 @@ void Walk::run(const std::vector<Observer*>& observers) {
 void Walk::body(const Body& statements) {
   scopes_.emplace_back();
   for (const Stmt& stmt : statements) {
-    if (symbols().dead()) break;  // bounds contradict each other: nobody comes here
-    statement(stmt);
+    if (symbols().dead())  // bounds contradict each other
+      unreached(stmt);
+    else
+      statement(stmt);
   }
   for (auto it = scopes_.back().rbegin(); it != scopes_.back().rend(); ++it) {
     if (it->second)
@@ -98,6 +101,18 @@ void Walk::body(const Body& statements) {
       registers_.erase(it->first);
   }
   scopes_.pop_back();
+}
+
+void Walk::unreached(const Stmt& stmt) {
+  if (stmt.kind == StmtKind::kInstr)
+    for (const Kind kind : owed_by_instruction(stmt.instr))
+      report_.proved(kind, stmt, Prover::kInterval);
+  unreached(stmt.body);
+  unreached(stmt.orelse);
+}
+
+void Walk::unreached(const Body& statements) {
+  for (const Stmt& stmt : statements) unreached(stmt);
 }
 
 void Walk::set(const std::string& name, const Expr& value) {
@@ -304,6 +319,8 @@ void Walk::loop(const Stmt& stmt) {
     loops_.push_back(at);
     body(stmt.body);
     loops_.pop_back();
+  } else {
+    unreached(stmt.body);
   }
   questions_.pop();
   registers_.erase(stmt.name);
@@ -331,7 +348,9 @@ void Walk::instruction(const Stmt& stmt) {
   if (instr.guard.present()) guard = value(instr.guard);
   questions_.push();
   if (guard) questions_.assume(*guard);
-  if (!symbols().dead())
+  if (symbols().dead())
+    unreached(stmt);
+  else
     for (Observer* observer : observers_) {
       stmt_ = &stmt;
       observer->instruction(*this, stmt);

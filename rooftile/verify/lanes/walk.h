@@ -74,6 +74,9 @@ class Walk {
   // walk.cc: statements
   void body(const lanes::Body& statements);
   void statement(const lanes::Stmt& stmt);
+  // Nobody comes to these: what they owe holds.
+  void unreached(const lanes::Stmt& stmt);
+  void unreached(const lanes::Body& statements);
   void branch(const lanes::Stmt& stmt);
   void loop(const lanes::Stmt& stmt);
   void while_loop(const lanes::Stmt& stmt);

@@ -277,7 +277,8 @@ ValueId Terms::fn_atom(Fn f, Ty type, const std::vector<ValueId>& args) {
 ValueId Terms::product(ValueId a, ValueId b, Ty type) {
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)})
     if (known(x) && uniform(x)) return scaled(y, value(x).lane[0]);
-  return fn_atom(Fn::kMul, type, {a, b});
+  // No index wraps (lanes.overflow): a product is the same number in 32 bits and in 64.
+  return fn_atom(Fn::kMul, type == Ty::kI32 ? Ty::kI64 : type, {a, b});
 }
 
 // (q d + r + c) div d = q + (r + c) div d
