@@ -42,6 +42,12 @@ class HandOuts {
   explicit HandOuts(const lanes::Program& program);
   // The hand-out that a loop is, or null.
   const HandOut* at(const lanes::Stmt& loop) const;
+  // Whether there is one in a role that computes sums.
+  bool of_sums() const {
+    for (const auto& [loop, form] : found_)
+      if (!form.owner.empty()) return true;
+    return false;
+  }
   // Whether the statement is one of a pattern's: its registers are what the lemmas say of them.
   bool has(const lanes::Stmt& stmt) const { return members_.count(&stmt) > 0; }
 
