@@ -27,9 +27,9 @@ OpDef doubled(const char* name, int overlap) {
       .out({.name = "y", .shape = {n}, .dtypes = {DType::kF32}})
       .in({.name = "x", .shape = {n}, .dtypes = {DType::kF32}})
       .kernel({.name = "tiles", .build = [overlap](dsl::Kernel& k, const Config&) {
-                 const dsl::Index n = k.dim("N");
-                 k.tiles({{"i", ceil_div(n, 32)}}, [&](dsl::Index i) {
-                   const dsl::Range part{i * 32, min(Expr(32 + overlap), n - i * 32)};
+                 const dsl::Index count = k.dim("N");
+                 k.tiles({{"i", ceil_div(count, 32)}}, [&](dsl::Index i) {
+                   const dsl::Range part{i * 32, min(Expr(32 + overlap), count - i * 32)};
                    k.store(k["y"](part), k.load(k["x"](part)) * 2.0);
                  });
                }});
