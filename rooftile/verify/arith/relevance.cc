@@ -74,11 +74,17 @@ std::vector<Formula> relevant(const AtomTable& atoms, const std::vector<Formula>
   }
   Topics reached;
   collect(atoms, question, reached);
+  // Products that the question does not speak of are what leads astray first.
+  std::vector<bool> strange(facts.size());
+  for (size_t i = 0; i < facts.size(); ++i)
+    strange[i] = std::any_of(of[i].atoms.begin(), of[i].atoms.end(), [&](AtomId id) {
+      return atoms.is_product(id) && reached.atoms.count(id) == 0;
+    });
   std::vector<bool> taken(facts.size());
   for (int hop = 0; hop < kHops; ++hop) {
     Topics more;
     for (size_t i = 0; i < facts.size(); ++i) {
-      if (taken[i]) continue;
+      if (taken[i] || strange[i]) continue;
       taken[i] =
           std::any_of(
               of[i].atoms.begin(), of[i].atoms.end(),
@@ -90,7 +96,7 @@ std::vector<Formula> relevant(const AtomTable& atoms, const std::vector<Formula>
   }
   std::vector<Formula> out;
   for (size_t i = 0; i < facts.size(); ++i)
-    if (taken[i] || reached.includes(of[i])) out.push_back(facts[i]);
+    if (taken[i] || (!strange[i] && reached.includes(of[i]))) out.push_back(facts[i]);
   return out;
 }
 
