@@ -16,8 +16,6 @@ std::vector<Kind> owed_by_tiles(const ir::Program& program);
 std::vector<Kind> owed_by_placed(const codegen::Placed& placed);
 std::vector<Kind> owed_by_addresses(const lanes::Program& kernel);  // verify/lanes answers
 std::vector<Kind> owed_by_protocol(const lanes::Program& kernel);   // verify/protocol answers
-// Of one instruction: what prove_lanes answers by its statement.
-std::vector<Kind> owed_by_instruction(const lanes::Instr& instr);
 std::vector<Kind> owed_by_cpu();
 std::vector<Kind> owed_by_contract();
 

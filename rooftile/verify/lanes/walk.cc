@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "rooftile/lanes/value_rules.h"
-#include "rooftile/verify/owed.h"
+#include "rooftile/verify/lanes/owed_by_instruction.h"
 
 namespace rooftile::verify {
 
