@@ -64,7 +64,7 @@ TEST(PrefillSchedules, LateWarpsAreSeen) {
   for (uint64_t seed = 1; seed <= 24 && told == 0; ++seed) {
     auto emulated = testing::EmulatedCase::make(op, kUnseen, seed);
     ASSERT_TRUE(emulated.ok()) << emulated.diag().str();
-    auto variant = lowered(op, emulated->call(), "depth=2");
+    auto variant = lowered(op, emulated->call(), "grid=persistent depth=2");
     ASSERT_TRUE(variant.ok()) << variant.diag().str();
     ASSERT_TRUE(verify::testing::release_for_the_group(variant->phases[1], "q"));
     told += emulated->run(*variant, false, seed).ok() ? 0 : 1;
@@ -78,7 +78,9 @@ INSTANTIATE_TEST_SUITE_P(
         Variation{"Cover", "grid=cover", kPacked}, Variation{"FromRegisters", "staging=0", kPacked},
         Variation{"Persistent", "grid=persistent depth=2 turns=none order=none", kPacked},
         Variation{"HeadsFastest", "grid=cover order=hkv+t+g turns=none depth=1", kPacked},
-        Variation{"AsItIs", "depth=2", kPacked}, Variation{"Unseen", "depth=2", kUnseen},
+        Variation{"AsItIs", "depth=2", kPacked},
+        Variation{"Walk", "grid=persistent depth=2", kPacked},
+        Variation{"Unseen", "grid=persistent depth=2", kUnseen},
         Variation{"UnseenCover", "grid=cover", kUnseen},
         Variation{"OneGroup", "BM=64 groups=1 BN=64 TRIM=64 regs=0/0 turns=none", kPacked}),
     [](const auto& param_info) { return std::string(param_info.param.name); });

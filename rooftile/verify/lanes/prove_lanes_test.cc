@@ -180,7 +180,8 @@ bool stored_once(const lanes::Program& kernel, const LaneContract& contract,
 // which only reads it; rows of a sequence that blocks share are stored once, and all are.
 TEST(ProveLanes, RunsThatATableLaysOut) {
   for (const char* text : {"Tq=210 Tk=210 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=1 D=64 causal=1",
-                           "Tq=300 Tk=70 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=2 D=16 window_left=9"}) {
+                           "Tq=300 Tk=70 B1=5 cu_q=1 cu_k=1 Hq=2 Hkv=2 D=16 window_left=9",
+                           "Tq=8192 Tk=8192 B1=17 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=64"}) {
     const KernelSource source = lowered("attention_prefill", text);
     const codegen::GpuVariant& variant = source.variants[0];
     const lanes::Program& kernel = variant.phases[1];

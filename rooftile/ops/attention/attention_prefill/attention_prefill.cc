@@ -143,20 +143,27 @@ void packed_sequences(Kernel& k, const Config& config) {
 // Sequences of up to so many queries are short: what a tile does beside its products shows.
 constexpr int64_t kShort = 3072;
 
+// Tiles from which a persistent grid is faster: where they are few waves, CTAs that take the next
+// tile whenever they are done even them out better than static strides.
+constexpr int64_t kManyTiles = 1024;
+
 // Hopper: two groups of 64 queries, the product with V one step late, beside the exponentials.
 //
 // Long sequences: a CTA a tile, those of a group of heads side by side on the same keys. Short ones
 // on a persistent grid: the next tile's queries and keys are on their way during this one's last
 // steps, and the heads of a block of queries follow each other, so that blocks come heaviest first.
 // Measured on an H200 (TFLOP/s, causal, 32/8 heads of 128): 16 packed sequences of 1024 queries 364
-// and 421, 8 of 2048 477 and 531, 4 of 4096 585 and 554. The groups take turns: 1 to 3 %.
+// and 421, 8 of 2048 477 and 531, 4 of 4096 585 and 554. The groups take turns: 1 to 3 %. Few tiles
+// gain nothing: 256 of them (1024 queries) 25.9 and 28.0 us, 512 (2048) 74.1 and 76.6.
 Schedule sm90_prefill(const Config& config, const Env& dims) {
   const bool packed = config.has("cu_q");
   const int64_t sequences = packed ? std::max<int64_t>(dims.at("B1") - 1, 1) : 1;
   const bool is_short = dims.at("Tq") / sequences <= kShort;
+  const int64_t blocks = dims.at("Tq") / 128 + sequences;
+  const bool walks = is_short && blocks * dims.at("Hq") >= kManyTiles;
   const std::string block = packed ? "t" : "i";
   Schedule s;
-  s.name = is_short ? "wgmma_128x128_short" : "wgmma_128x128";
+  s.name = walks ? "wgmma_128x128_short" : is_short ? "wgmma_128x128_few" : "wgmma_128x128";
   s.tile = {{"BM", 128}, {"BN", 128}, {"TRIM", 128}};
   s.gpu.dims = {{"D", dims.at("D")}};
   s.gpu.roles = {{.name = "feed", .groups = 1, .regs = 24, .runs = {"q"}},
@@ -168,11 +175,11 @@ Schedule sm90_prefill(const Config& config, const Env& dims) {
   s.gpu.product["pv"] = {.a_registers = true};
   s.gpu.loop["j"].late = "pv";
   s.gpu.fast = {"p"};  // weights below 2^-126 of the largest are lost in the sums anyway
-  s.gpu.rings = {{.copies = {"q"}, .depth = is_short ? 2 : 1},
+  s.gpu.rings = {{.copies = {"q"}, .depth = walks ? 2 : 1},
                  {.copies = {"k"}, .depth = 2},
                  {.copies = {"v"}, .depth = 2}};
   s.gpu.turns = {{.loop = "j", .each_step = true}};
-  if (is_short) s.gpu.grid = gpu::Grid::kPersistent;
+  if (walks) s.gpu.grid = gpu::Grid::kPersistent;
   s.gpu.order.axes = is_short ? gpu::Labels{block, "hkv", "g"} : gpu::Labels{"hkv", block, "g"};
   return s;
 }
@@ -362,6 +369,8 @@ Tq=16000 Tk=16000 B1=24 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : llm
 Tq=16384 Tk=16384 B1=9 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
 Tq=16384 Tk=16384 B1=5 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
 Tq=16384 Tk=16384 B1=2 cu_q=1 cu_k=1 Hq=32 Hkv=8 D=128 causal=1 : full
+Tq=1024 Tk=1024 Hq=512 Hkv=128 D=128 causal=1 : full
+Tq=8192 Tk=8192 B1=17 cu_q=1 cu_k=1 Hq=16 Hkv=4 D=64 window_left=255 lse=1 sink=1 dtype=f16 : full
 Tq=4096 Tk=4096 Hq=32 Hkv=8 D=96 causal=1 : full
 Tq=4096 Tk=4096 Hq=32 Hkv=8 D=80 scale=0.1118 : full
 Tq=4096 Tk=4096 Hq=32 Hkv=8 D=256 causal=1 scale=0.0625 : full
