@@ -49,8 +49,7 @@ struct Placed {
 class CodeRun {
  public:
   CodeRun(const KernelSource& source, size_t variant, size_t phase, const Finding& finding)
-      : source_(source),
-        variant_(source.variants[variant]),
+      : variant_(source.variants[variant]),
         phase_(phase),
         finding_(finding),
         example_(finding.example) {}
@@ -394,7 +393,6 @@ class CodeRun {
     return writers == 1;
   }
 
-  const KernelSource& source_;
   const GpuVariant& variant_;
   const size_t phase_;
   const Finding& finding_;

@@ -162,8 +162,8 @@ void prefill_inputs(RefCall& call, uint64_t seed) {
     NdArray cu;
     cu.shape = {call.dim("B1")};
     if (sequences > 0 && total % sequences == 0 && total / sequences >= kBenchmarkLength) {
-      for (int64_t i = 0; i <= sequences; ++i)
-        cu.data.push_back(static_cast<double>(total / sequences * i));
+      const int64_t length = total / sequences;
+      for (int64_t i = 0; i <= sequences; ++i) cu.data.push_back(static_cast<double>(i * length));
       return cu;
     }
     for (int64_t i = 0; i < call.dim("B1"); ++i)

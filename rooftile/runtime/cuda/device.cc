@@ -124,8 +124,8 @@ Diag Device::failed(abi::Result error, std::string_view doing, std::string subje
   when += (when.empty() ? "" : ", ") + std::string("on ") + device;
   const Kernel* last = last_kernel_.load(std::memory_order_relaxed);
   if (last != nullptr && is_sticky(error)) when += "; launched last there: " + last->description();
-  return driver_error(api(), error, subject.empty() ? device : std::move(subject), doing,
-                      std::move(when));
+  if (subject.empty()) subject = device;
+  return driver_error(api(), error, std::move(subject), doing, std::move(when));
 }
 
 }  // namespace rooftile::cuda

@@ -130,12 +130,12 @@ class Layouts {
 
   static bool brought_once(const PlacedCopy& copy) {
     const int pieces = copy.pieces_a_row();
-    std::vector<int> times(static_cast<size_t>(copy.rows * pieces));
+    std::vector<int> times(static_cast<size_t>(int64_t{copy.rows} * pieces));
     for (int n = 0; n < copy.lookups(); ++n)
       for (int thread = 0; thread < codegen::kCopyingThreads; ++thread) {
         const int row = n * copy.rows_at_once() + thread / pieces, piece = thread % pieces;
         if (row >= copy.rows) return false;
-        ++times[static_cast<size_t>(row * pieces + piece)];
+        ++times[static_cast<size_t>(int64_t{row} * pieces + piece)];
       }
     for (int t : times)
       if (t != 1) return false;
@@ -176,7 +176,7 @@ class Layouts {
             const Element e = sum_element(thread, i);
             const int row = (group * placed_.row_blocks + block) * 64 + e.row;
             if (row >= placed_.tile_rows || e.column >= columns) return false;
-            ++times[static_cast<size_t>(row * columns + e.column)];
+            ++times[static_cast<size_t>(int64_t{row} * columns + e.column)];
           }
     for (int t : times)
       if (t != 1) return false;
@@ -235,7 +235,8 @@ class Layouts {
     for (int rank = 0; rank < split.ways; ++rank)
       for (int vector = 0; vector < vectors; ++vector)
         for (int thread = 0; thread < threads; ++thread) {
-          const auto at = static_cast<size_t>((rank * vectors + vector) * threads + thread);
+          const auto at =
+              static_cast<size_t>((int64_t{rank} * vectors + vector) * threads + thread);
           if (at >= taken.size() || taken[at])
             return refuse("split sums", "two registers share a place in the image",
                           program_.node(split.loop).loc);

@@ -293,7 +293,7 @@ Machine::Progress Machine::named(const At& at, int id, int threads, bool wait) {
     return Progress::kOn;
   }
   flush(at.w);
-  NamedBarrier& barrier = s_->named[static_cast<size_t>(cta_of(at.w) * 16 + id)];
+  NamedBarrier& barrier = s_->named[static_cast<size_t>(int64_t{cta_of(at.w)} * 16 + id)];
   if (barrier.arrived > 0 && barrier.threads != threads)
     fault(Kind::kBarriers, at,
           fmt::format("{} threads are to meet at barrier {} here, {} elsewhere", threads, id,

@@ -41,7 +41,7 @@ Machine::Machine(const Flat& flat, Terms& terms)
   num_mbarriers_ = static_cast<int>(barrier_offsets_.size()) * ctas_;
   first_named_ = num_mbarriers_;
   num_agents_ = 2 * warps_a_cta_ * ctas_;
-  enters_.resize(static_cast<size_t>(warps_a_cta_ * ctas_));
+  enters_.resize(static_cast<size_t>(int64_t{warps_a_cta_} * ctas_));
   specials_.resize(enters_.size());
   for (size_t pc = 0; pc < flat.ops.size(); ++pc)
     for (size_t op = 0; op < flat.ops.size(); ++op)
@@ -57,13 +57,13 @@ Machine::Machine(const Flat& flat, Terms& terms)
 State Machine::start() const {
   State s;
   const lanes::Program& p = flat_.program;
-  s.warps.resize(static_cast<size_t>(warps_a_cta_ * ctas_));
+  s.warps.resize(static_cast<size_t>(int64_t{warps_a_cta_} * ctas_));
   for (Warp& w : s.warps) {
     w.slots.assign(flat_.slot_names.size(), kNothing);
     w.registers = launch_registers(p);
   }
   s.barriers.resize(static_cast<size_t>(num_mbarriers_));
-  s.named.resize(static_cast<size_t>(16 * ctas_));
+  s.named.resize(static_cast<size_t>(int64_t{16} * ctas_));
   s.initialised.assign(static_cast<size_t>(ctas_), 0);
   s.free_registers.assign(
       static_cast<size_t>(ctas_),

@@ -54,7 +54,7 @@ class Search {
       if (descend(env)) return env;
       if (start == 0) small = std::move(env);
     }
-    return by_pairs(std::move(small));
+    return by_pairs(small);
   }
 
  private:
