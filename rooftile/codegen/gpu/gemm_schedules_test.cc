@@ -198,6 +198,8 @@ std::vector<std::string> survivors(const std::string& changes, int64_t m, int64_
   EXPECT_TRUE(program.ok()) << program.diag().str();
   std::vector<std::string> out;
   for (const emulate::Mutant& mutant : emulate::mutants(*program)) {
+    // No size that can be run makes an index wrap: that is for the provers.
+    if (mutant.kind == emulate::Mutation::kNarrowIndex) continue;
     bool told = false;
     for (uint64_t seed = 0; seed < 8 && !told; ++seed) {
       GemmCase gemm(m, n, k);
@@ -238,9 +240,6 @@ TEST(GemmSchedules, MistakesInAFixUpAreToldOn) {
               ::testing::ElementsAre(
                   // Of the copying role: one run more has no steps.
                   "loop one step longer at for item = 0 .. whole + pieces",
-                  // A row of images is short.
-                  StartsWith("index in 32 bits at st.global parts_acc"),
-                  StartsWith("index in 32 bits at image[0 +: 4] = ld.global parts_acc"),
                   // There is one group.
                   StartsWith("element written twice at st.global tickets[owner, group]"),
                   // Columns are stored in pairs.
