@@ -181,7 +181,8 @@ std::set<std::string> ids_owed(const lanes::Program& kernel) {
     if (touches(i, lanes::kShared | lanes::kPeer))
       out.insert({"lanes.shared", "lanes.alignment", "lanes.shared-race", "lanes.initialised"});
     if (touches(i, lanes::kBarrier)) out.insert({"lanes.shared", "lanes.barriers"});
-    if (i.ins == Ins::kBarWait || i.ins == Ins::kBarWaitCluster || i.ins == Ins::kSyncThreads)
+    if (i.ins == Ins::kBarWait || i.ins == Ins::kBarWaitCluster || i.ins == Ins::kSyncThreads ||
+        i.ins == Ins::kWaitGlobal)
       out.insert("lanes.live");
     if (lanes::ins_info(i.ins).who != lanes::Who::kThread) out.insert("lanes.uniform");
     if (i.ins == Ins::kWgmma) out.insert({"lanes.tokens", "lanes.fragments"});

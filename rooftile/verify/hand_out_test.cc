@@ -431,6 +431,43 @@ TEST_P(Meets, ImagesOutOfOrderAreRefuted) {
   }))) << "what another group, or nobody, has stored";
 }
 
+// What is not there is not forgotten: parts that nobody leaves, and tickets that nobody waits for.
+TEST_P(Meets, WhatIsMissingIsRefuted) {
+  const auto emptied = [](Ins holding) -> Edit {
+    return [=](Body& body, size_t i) {
+      if (body[i].kind != StmtKind::kIf || !holds(body[i], holding) || holds(body[i], Ins::kWgmma))
+        return false;
+      body[i].body.clear();
+      body[i].orelse.clear();
+      return true;
+    };
+  };
+  EXPECT_TRUE(refuted(emptied(Ins::kRedGlobalRelease))) << "nobody leaves a part";
+  EXPECT_TRUE(refuted(emptied(Ins::kWaitGlobal))) << "no owner waits";
+  EXPECT_TRUE(refuted(
+      [](Body& body, size_t i) {
+        if (!is(body[i], Ins::kStGlobal) || body[i].instr.global.tensor != "d") return false;
+        erase(body, i);
+        return true;
+      },
+      Kind::kWriteOnce))
+      << "nobody stores the result";
+}
+
+TEST_P(Meets, BarriersThatSomeSkipAreNone) {
+  const auto guarded = [](Ins by, bool behind) -> Edit {
+    return [=](Body& body, size_t i) {
+      const size_t next = behind ? i + 1 : i - 1;
+      if (!holds(body[i], by) || next >= body.size() || !is(body[next], Ins::kNamedSync))
+        return false;
+      body[next].instr.guard = lanes::var(Ty::kI32, "owner") < 7;
+      return true;
+    };
+  };
+  EXPECT_TRUE(refuted(guarded(Ins::kRedGlobalRelease, false)));
+  EXPECT_TRUE(refuted(guarded(Ins::kWaitGlobal, true)));
+}
+
 // Arithmetic that is not that of the lemmas is no hand-out, whichever number it is.
 TEST_P(Meets, OtherArithmeticIsNotBelieved) {
   const auto gives_number = [](const Stmt& stmt) {

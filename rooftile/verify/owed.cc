@@ -36,7 +36,8 @@ struct Deeds {
     generic_shared |= touches && info.proxy == lanes::Proxy::kGeneric;
     barriers |= (spaces & lanes::kBarrier) != 0;
     waits |= i.ins == Ins::kBarWait || i.ins == Ins::kBarWaitCluster ||
-             i.ins == Ins::kClusterWait || i.ins == Ins::kNamedSync || i.ins == Ins::kSyncThreads;
+             i.ins == Ins::kClusterWait || i.ins == Ins::kNamedSync || i.ins == Ins::kSyncThreads ||
+             i.ins == Ins::kWaitGlobal;
     products |= i.ins == Ins::kWgmma;
     meets |= info.who != lanes::Who::kThread;
   }
@@ -92,7 +93,8 @@ std::vector<Kind> owed_by_addresses(const lanes::Program& kernel) {
     out.push_back(Kind::kGlobalBounds);
     out.push_back(Kind::kLaneOverflow);
   }
-  if (d.reads_its_writes()) out.push_back(Kind::kGlobalRace);
+  if (d.reads_its_writes() || (kernel.dependent_launch && d.global))
+    out.push_back(Kind::kGlobalRace);
   if (d.shared || d.barriers) out.push_back(Kind::kSharedBounds);
   if (d.global || d.shared) out.push_back(Kind::kLaneAlignment);
   if (!kernel.maps.empty()) out.push_back(Kind::kTensorMap);

@@ -148,7 +148,20 @@ class Meets {
         wrong(Kind::kGlobalRace, site, "a ticket is for waiting, not for reading");
     }
     for (const TensorSite& site : sites_.writes[tensor]) clears.push_back(&site);
-    const std::vector<TensorSite>& adds = sites_.adds[tensor];
+    std::vector<TensorSite>& adds = sites_.adds[tensor];
+    // An addition that nobody makes is waited for in vain; one that nobody waits for stays behind.
+    if (adds.empty() || waits.empty() || clears.empty()) {
+      for (const auto* all : {&sites_.reads[tensor], &sites_.writes[tensor], &adds})
+        for (const TensorSite& site : *all)
+          wrong(Kind::kGlobalRace, site,
+                "tickets are added to, awaited and cleared, or none of it");
+      return;
+    }
+    const PartsAt* const parts = parts_of(adds[0]);
+    for (const auto* all : {&sites_.reads[tensor], &sites_.writes[tensor]})
+      for (const TensorSite& site : *all)
+        if (parts_of(site) != parts)
+          return wrong(Kind::kGlobalRace, site, "another hand-out's parts than those announced");
     for (const TensorSite& add : adds) addition(add, adds.size() == 1);
     for (const TensorSite* wait : waits) this->wait(*wait, clears, waits.size() == 1);
     for (const TensorSite* clear : clears) this->clear(*clear, waits);
@@ -239,12 +252,16 @@ class Meets {
     const std::vector<const Stmt*> between = order_.between(a, b);
     return std::any_of(between.begin(), between.end(), [&](const Stmt* stmt) {
       return stmt->kind == StmtKind::kInstr && stmt->instr.ins == Ins::kNamedSync &&
-             is_of_a_group(walk_, *stmt, sites_);
+             !stmt->instr.guard.present() && is_of_a_group(walk_, *stmt, sites_);
     });
   }
 
   bool published(const TensorSite& site) {
     constexpr Kind kKind = Kind::kGlobalRace;
+    if (site.stmt->instr.ins != Ins::kStGlobal) {
+      wrong(kKind, site, "an image is stored, by threads");
+      return false;
+    }
     const PartsAt& parts = *parts_of(site);
     if (!owns(site, parts, false)) {
       wrong(kKind, site, "an image is stored by who owns the sums");
@@ -276,6 +293,10 @@ class Meets {
 
   bool gathered(const TensorSite& site, const std::vector<TensorSite>& writes) {
     constexpr Kind kKind = Kind::kGlobalRace;
+    if (site.stmt->instr.ins != Ins::kLdGlobal) {
+      wrong(kKind, site, "an image is loaded, by threads");
+      return false;
+    }
     const PartsAt* parts = parts_of(site);
     if (parts == nullptr || !owns(site, *parts, true)) {
       wrong(kKind, site, "images are read by who does not own the sums");
@@ -320,7 +341,9 @@ class Meets {
         return loop.parts == nullptr && symbols_of(alone.index[0]).count(loop.name) == 0;
       });
       const StoreForm form = store_form(walk_, alone);
-      return form.wrong.empty() ? hits_of(walk_.symbols(), form, {"tid"}) : std::nullopt;
+      return form.wrong.empty() && form.base[0].is_const(0)
+                 ? hits_of(walk_.symbols(), form, {"tid"})
+                 : std::nullopt;
     };
     std::map<int64_t, int64_t> group_of;  // by column
     for (const TensorSite& write : writes) {
@@ -333,9 +356,11 @@ class Meets {
       for (const Hit& hit : *hits) group_of.emplace(hit.at[0], hit.whose[0] / kGroup);
     }
     const auto hits = columns(read);
+    // Those that announce and wait are the computing groups, behind the first 128 threads.
     const bool match = hits && std::all_of(hits->begin(), hits->end(), [&](const Hit& hit) {
                          const auto it = group_of.find(hit.at[0]);
-                         return it != group_of.end() && it->second == hit.whose[0] / kGroup;
+                         return hit.whose[0] >= kGroup && it != group_of.end() &&
+                                it->second == hit.whose[0] / kGroup;
                        });
     if (!match)
       wrong(Kind::kGlobalRace, read, "a group reads what its like in the other CTA has not stored");

@@ -60,9 +60,15 @@ class Proof {
     }
     const std::vector<Choice> choices = alternatives(forms);
     if (choices.size() > kMostChoices) return "too many branches that store it differently";
-    // Each way that a CTA may go stores everything by itself.
-    for (size_t way = 0; way < size_t{1} << choices.size(); ++way)
+    // Each way that a CTA may go stores everything by itself. Where CTAs may go different ways,
+    // each stores the same in all of them.
+    const bool together = std::none_of(choices.begin(), choices.end(), names_the_cta);
+    std::string first;
+    for (size_t way = 0; way < size_t{1} << choices.size(); ++way) {
       if (std::string why = one_way(forms, choices, way); !why.empty()) return why;
+      if (way == 0) first = share_;
+      if (!together && share_ != first) return "CTAs that go another way store other elements";
+    }
     return {};
   }
 
@@ -71,6 +77,49 @@ class Proof {
     std::vector<Expr> yes;  // all of them
     Expr no;
   };
+  static bool names_the_cta(const Choice& choice) {
+    const std::set<std::string> names = symbols_of(choice.no);
+    return std::any_of(names.begin(), names.end(), is_place);
+  }
+  // What of the tensor a CTA stores, as text. Where a dimension is the place of the CTA alone, all
+  // that lies there is its own, in whatever boxes: everything is stored, once.
+  std::string share_of(const std::map<std::string, Group>& groups) const {
+    std::set<std::string> shares;
+    for (const auto& [key, group] : groups)
+      for (size_t d = 0; d < group.size.size(); ++d) {
+        const Expr& base = group.forms[0].base[d];
+        const std::set<std::string> names = symbols_of(base);
+        if (std::none_of(names.begin(), names.end(), is_place)) continue;
+        const bool alone = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+          const Symbol* symbol = walk_.symbols().find(name);
+          return is_place(name) || (symbol != nullptr && symbol->kind == SymbolKind::kCall);
+        });
+        if (!alone) return boxes_of(groups);
+        shares.insert(std::to_string(d) + ": " + base.str() + " + " + std::to_string(group.low[d]) +
+                      " +: " + std::to_string(group.size[d]) + "; ");
+      }
+    if (shares.empty()) return boxes_of(groups);
+    std::string out;
+    for (const std::string& share : shares) out += share;
+    return out;
+  }
+  static bool is_place(const std::string& name) { return name.starts_with("cta."); }
+  // Families of stores, as text: which boxes, and how often.
+  static std::string boxes_of(const std::map<std::string, Group>& groups) {
+    std::string out;
+    for (const auto& [key, group] : groups) {
+      out += key + "[";
+      for (size_t d = 0; d < group.size.size(); ++d)
+        out += std::to_string(group.low[d]) + " +: " + std::to_string(group.size[d]) + ", ";
+      std::map<std::string, Expr, std::less<>> renamed;
+      const std::vector<Digit>& digits = group.forms[0].digits;
+      for (size_t d = 0; d < digits.size(); ++d)
+        renamed.emplace(digits[d].symbol.name(), Expr::sym("$" + std::to_string(d)));
+      for (const Digit& digit : digits) out += substitute(digit.count, renamed).str() + " x ";
+      out += "] ";
+    }
+    return out;
+  }
   static bool has(const StoreForm& form, const Expr& e) {
     return std::any_of(form.clips.begin(), form.clips.end(),
                        [&](const Expr& clip) { return clip.same_as(e); });
@@ -156,8 +205,10 @@ class Proof {
       group.sites.push_back(&site);
       group.forms.push_back(std::move(form));
     }
+    if (groups.empty()) return kept_ ? "" : "nobody stores it";
     for (auto& [key, group] : groups)
       if (std::string why = box(group); !why.empty()) return why;
+    share_ = share_of(groups);
     for (auto& [key, group] : groups)
       if (std::string why = runs_of(group); !why.empty()) return why;
     for (auto& [key, group] : groups)
@@ -226,6 +277,8 @@ class Proof {
       std::optional<TableRuns> runs = TableRuns::find(walk_, walk_.contract(), walk_.program(),
                                                       group.forms[0], d, group.size[d]);
       if (!runs) continue;
+      for (const TensorSite* site : group.sites)
+        if (site->extent[d] != 1) return "a store of several rows in a run";
       if (!walks_slots(group, *runs)) return "slots of the walk that the table does not have";
       if (std::string why = runs->apart(q_); !why.empty()) return why;
       for (const StoreForm& form : group.forms) {
@@ -330,6 +383,8 @@ class Proof {
     cancel(stored, wanted);
     if (!q_.holds(stored == wanted))
       return stored.str() + " boxes are stored, and the tensor has " + wanted.str();
+    for (const StoreForm& other : group.forms)
+      if (!as_often(form, other)) return "stores that fill a box together, and not equally often";
     if (group.runs) {
       if (std::string why = group.runs->covers(q_, tensor_.shape[group.run_dim]); !why.empty())
         return why;
@@ -337,6 +392,19 @@ class Proof {
     for (size_t s = 0; s < group.sites.size(); ++s)
       if (std::string why = kept_back(group, s); !why.empty()) return why;
     return {};
+  }
+
+  // Whether two stores of one family are made the same number of times: their digits count alike.
+  bool as_often(const StoreForm& a, const StoreForm& b) {
+    if (a.digits.size() != b.digits.size()) return false;
+    std::map<std::string, Expr, std::less<>> renamed;
+    for (size_t d = 0; d < a.digits.size(); ++d)
+      renamed.emplace(b.digits[d].symbol.name(), a.digits[d].symbol);
+    for (size_t d = 0; d < a.digits.size(); ++d) {
+      const Expr count = substitute(b.digits[d].count, renamed);
+      if (!count.same_as(a.digits[d].count) && !q_.holds(count == a.digits[d].count)) return false;
+    }
+    return true;
   }
 
   // How often the digits together have a value.
@@ -453,7 +521,9 @@ class Proof {
   const lanes::TensorUse& tensor_;
   const std::vector<TensorSite>& sites_;
   bool twice_ = false;
-  const bool kept_ = tensor_.read || walk_.contract().kept.count(tensor_.name) != 0;
+  std::string share_;  // of the way that was looked at last
+  const bool kept_ =
+      (tensor_.workspace && tensor_.read) || walk_.contract().kept.count(tensor_.name) != 0;
 };
 
 // The index of a site, alike for sites that walk alike.
@@ -515,7 +585,18 @@ void Once::instruction(Walk& walk, const lanes::Stmt& stmt) {
     sites_.writes[tensor].push_back(std::move(site));
 }
 
+// A tensor that the code says it stores, and nobody does.
+void Once::all_stored(Walk& walk) {
+  for (const lanes::TensorUse& tensor : program_.tensors) {
+    if (!tensor.written || walk.contract().kept.count(tensor.name) != 0) continue;
+    if (sites_.writes.count(tensor.name) == 0 && sites_.adds.count(tensor.name) == 0)
+      walk.report().kernel(Kind::kWriteOnce, "tensor " + tensor.name, false, Prover::kDataflow,
+                           "nobody stores it");
+  }
+}
+
 void Once::finish(Walk& walk) {
+  all_stored(walk);
   for (const auto& [name, sites] : sites_.adds)
     for (const TensorSite& site : sites)
       walk.report().proved(Kind::kWriteOnce, *site.stmt, Prover::kDataflow);

@@ -43,6 +43,8 @@ class Once : public Walk::Observer {
   void finish(Walk& walk);
 
  private:
+  void all_stored(Walk& walk);
+
   const lanes::Program& program_;
   TensorSites sites_;
 };

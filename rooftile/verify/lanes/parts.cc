@@ -27,6 +27,14 @@ void Walk::hand_out(const Stmt& stmt, const HandOut& form) {
   const bool runs = form.form == HandOut::kRuns;
   const Expr count = value(form.count), steps = value(form.steps);
   const Expr size = program_.cluster;
+  // The lemmas are about CTAs that all know the same tiles and steps.
+  for (const Expr& number : {count, steps})
+    for (const std::string& name : known.closure(number)) {
+      const Symbol* symbol = known.find(name);
+      if (symbol == nullptr || symbol->kind != SymbolKind::kCall)
+        report_.unknown(Kind::kNoDeadlock, stmt,
+                        number.str() + " is not known to be alike in all CTAs");
+    }
   // No number of the pattern is larger by more than 1.
   const Expr largest = runs ? count * steps : steps * Expr(form.ways);
   require(Kind::kLaneOverflow, Expr(0) <= count, "0 <= " + count.str());

@@ -6,6 +6,7 @@
 #include "rooftile/verify/lanes/bounds.h"
 #include "rooftile/verify/lanes/budget.h"
 #include "rooftile/verify/lanes/copies.h"
+#include "rooftile/verify/lanes/grid_order.h"
 #include "rooftile/verify/lanes/hand_out.h"
 #include "rooftile/verify/lanes/once.h"
 #include "rooftile/verify/lanes/ticket_trial.h"
@@ -28,6 +29,7 @@ std::vector<Finding> prove_lanes(const lanes::Program& kernel, const LaneContrac
   copies.finish(walk);
   budget.finish(walk);
   once.finish(walk);
+  prove_grid_order(kernel, walk.report());
   warps.finish(walk);
   return walk.report().take();
 }

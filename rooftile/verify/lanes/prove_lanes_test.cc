@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -254,6 +255,59 @@ TEST(ProveLanes, ProductsOfHalfAWarpAreRefutedWithTwoLanes) {
   EXPECT_GE(at["other_tid"] % 32, 16);
   EXPECT_EQ(uniform(tid - lanes::floor_mod(tid, 32) < 64).verdict, Verdict::kProved);
   EXPECT_EQ(uniform(tid < 40).verdict, Verdict::kRefuted);
+}
+
+// A tensor whose stores are gone, or in a branch that nobody takes.
+TEST(ProveLanes, OutputsThatNobodyStoresAreRefuted) {
+  const KernelSource source = lowered("attention_decode", "B=2 P=2 S=300 Hq=4 Hkv=1 D=64 lse=1");
+  const codegen::GpuVariant& variant = source.variants[0];
+  const size_t last = variant.phases.size() - 1;
+  const std::function<void(lanes::Body&, bool)> without = [&](lanes::Body& body, bool never) {
+    for (size_t i = 0; i < body.size(); ++i) {
+      without(body[i].body, never);
+      without(body[i].orelse, never);
+      if (body[i].kind != lanes::StmtKind::kInstr || body[i].instr.global.tensor != "lse") continue;
+      if (never)
+        body[i] = lanes::if_(lanes::equal(lanes::Val(0), lanes::Val(1)), {body[i]});
+      else
+        body.erase(body.begin() + static_cast<std::ptrdiff_t>(i--));
+    }
+  };
+  for (const bool never : {false, true}) {
+    lanes::Program changed = variant.phases[last];
+    without(changed.body, never);
+    EXPECT_THAT(not_proved(prove_lanes(changed, lane_contract(variant, static_cast<int>(last)))),
+                ::testing::Contains(::testing::StartsWith("lanes.once")))
+        << never;
+  }
+}
+
+// A phase that may start early waits for the one before, ahead of everything else.
+TEST(ProveLanes, EarlyStartsWaitForTheKernelBefore) {
+  const KernelSource source = lowered("softmax", "T=1 V=128256");
+  const codegen::GpuVariant& variant = source.variants[0];
+  for (size_t phase = 0; phase < variant.phases.size(); ++phase) {
+    lanes::Program kernel = variant.phases[phase];
+    ASSERT_TRUE(kernel.dependent_launch);
+    const auto wait = std::find_if(kernel.body.begin(), kernel.body.end(), [](const auto& stmt) {
+      return stmt.kind == lanes::StmtKind::kInstr && stmt.instr.ins == lanes::Ins::kGridWait;
+    });
+    ASSERT_NE(wait, kernel.body.end());
+    const LaneContract contract = lane_contract(variant, static_cast<int>(phase));
+    const auto told = [&](const lanes::Program& program) {
+      const std::vector<std::string> open = not_proved(prove_lanes(program, contract));
+      return std::any_of(open.begin(), open.end(), [](const std::string& finding) {
+        return finding.starts_with("lanes.global-race refuted");
+      });
+    };
+    EXPECT_FALSE(told(kernel));
+    lanes::Program late = kernel;
+    const auto at = late.body.begin() + (wait - kernel.body.begin());
+    std::rotate(at, at + 1, late.body.end());
+    EXPECT_TRUE(told(late)) << "behind everything";
+    kernel.body.erase(wait);
+    EXPECT_TRUE(told(kernel)) << "dropped";
+  }
 }
 
 // A size that the variant does not limit lets an index wrap.

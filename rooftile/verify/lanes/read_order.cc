@@ -88,11 +88,13 @@ bool is_of_a_group(Walk& walk, const Stmt& barrier, const TensorSites& sites) {
     if (it->second != group) return false;
   }
   // As many numbers as groups: each has one.
-  return static_cast<int64_t>(group_of.size()) == walk.program().threads / kGroup - 1;
+  return !group_of.empty() &&
+         static_cast<int64_t>(group_of.size()) == walk.program().threads / kGroup - 1;
 }
 
 bool read_before_the_group_meets(Walk& walk, const TensorSite& read,
                                  const std::vector<TensorSite>& writes, const TensorSites& sites) {
+  if (read.stmt->instr.ins != Ins::kLdGlobal) return false;  // others end later
   const StoreForm form = store_form(walk, read);
   if (!form.wrong.empty()) return false;
   const StatementOrder order(walk.program());
@@ -105,6 +107,7 @@ bool read_before_the_group_meets(Walk& walk, const TensorSite& read,
       return false;
     bool fenced = write.stmt->instr.ins != Ins::kTmaStore, met = false;
     for (const Stmt* stmt : order.between(*read.stmt, *write.stmt)) {
+      if (stmt->kind == StmtKind::kInstr && stmt->instr.guard.present()) continue;
       fenced = fenced || is_instr(*stmt, Ins::kProxyFence);
       met =
           met || (fenced && is_instr(*stmt, Ins::kNamedSync) && is_of_a_group(walk, *stmt, sites));

@@ -68,7 +68,8 @@ class Walk {
     const Ways ends = walk(placed_.computing, {start}, nullptr);
     for (const Way& end : ends) check_end(end);
     if (states_ > kMostStates && problems_.empty())
-      for (const Kind kind : {Kind::kRingCredit, Kind::kRingHazard, Kind::kTokens})
+      for (const Kind kind :
+           {Kind::kRingCredit, Kind::kRingHazard, Kind::kRingParity, Kind::kTokens, Kind::kTurns})
         problems_.push_back({.kind = kind,
                              .subject = "computing role",
                              .what = "more than " + std::to_string(kMostStates) + " states",

@@ -118,6 +118,11 @@ Machine::Truth Machine::atom_truth(AtomId id) {
 // a minimum is at most each arm and at least the lesser; a quotient lies within its divisor of what
 // is divided. Each of these leaves a simpler value, and all are tried, so many in a row.
 Machine::Least Machine::at_least(ValueId v, int steps) {
+  // Steps multiply coefficients: beyond this, the next could wrap.
+  constexpr int64_t kLargest = int64_t{1} << 31;
+  if (terms_.value(v).sum != kNoSum)
+    for (const auto& [id, by] : terms_.sum(terms_.value(v).sum))
+      if (by > kLargest || by < -kLargest) return {-kOpen, {}};
   Least best{terms_.bounds(v).lo, {}};
   if (steps == 0 || terms_.value(v).sum == kNoSum) return best;
   const auto [known, is_new] = now_->least.try_emplace({v, steps}, best);
