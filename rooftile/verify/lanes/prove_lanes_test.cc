@@ -282,6 +282,49 @@ TEST(ProveLanes, OutputsThatNobodyStoresAreRefuted) {
   }
 }
 
+// Thread 0 of each CTA stores y[cta] if cta < 7, else y[otherwise].
+lanes::Program two_ways(const std::function<lanes::Val(const lanes::Val&)>& otherwise) {
+  using lanes::Ty;
+  const lanes::Val cta = lanes::cast(Ty::kI32, lanes::special(lanes::Special::kCtaX));
+  const lanes::Val tid = lanes::cast(Ty::kI32, lanes::special(lanes::Special::kTid));
+  const auto store = [](const lanes::Val& at) {
+    lanes::Instr instr;
+    instr.ins = lanes::Ins::kStGlobal;
+    instr.regs = {{"zero"}};
+    instr.global = {"y", {at}, 1};
+    instr.dtype = DType::kI32;
+    return lanes::instr(std::move(instr));
+  };
+  lanes::Program p;
+  p.name = "two_ways";
+  p.tensors = {{.name = "y", .dtype = DType::kI32, .shape = {Expr::sym("N")}, .written = true}};
+  p.scalars = {{"N", Ty::kI32}};
+  p.threads = 32;
+  p.grid_x = Expr::sym("N");
+  p.body = {lanes::decl(Ty::kI32, "zero", lanes::Val(0)),
+            lanes::if_(lanes::equal(tid, 0),
+                       {lanes::if_(cta < 7, {store(cta)}, {store(otherwise(cta))})})};
+  return p;
+}
+
+// Either way alone would store everything once. CTAs that go different ways store some elements
+// twice and others never.
+TEST(ProveLanes, CtasThatGoDifferentWaysStoreTheSame) {
+  LaneContract contract;
+  contract.facts = {Expr(1) <= Expr::sym("N"), Expr::sym("N") <= Expr(1 << 20)};
+  const auto once = [&](const lanes::Program& program) {
+    Verdict worst = Verdict::kProved;
+    for (const Finding& f : prove_lanes(program, contract))
+      if (f.kind == Kind::kWriteOnce && f.verdict != Verdict::kProved) worst = f.verdict;
+    return worst;
+  };
+  EXPECT_EQ(once(two_ways([](const lanes::Val& cta) { return cta; })), Verdict::kProved);
+  EXPECT_NE(once(two_ways([](const lanes::Val& cta) {
+              return lanes::param(lanes::Ty::kI32, "N") - 1 - cta;
+            })),
+            Verdict::kProved);
+}
+
 // A phase that may start early waits for the one before, ahead of everything else.
 TEST(ProveLanes, EarlyStartsWaitForTheKernelBefore) {
   const KernelSource source = lowered("softmax", "T=1 V=128256");
