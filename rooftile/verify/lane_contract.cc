@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rooftile/verify/lane_contract.h"
 
+#include <algorithm>
+
 #include "rooftile/verify/tile/contract_facts.h"
 
 namespace rooftile::verify {
@@ -13,6 +15,13 @@ IndexClause& clause_of(LaneContract& contract, const ir::TensorParam& tensor) {
   fresh.facts.tensor = tensor.name;
   fresh.facts.rank = static_cast<int>(tensor.shape.size());
   return fresh;
+}
+
+bool speaks_of(const IndexClause& index, const std::string& tensor) {
+  return index.facts.tensor == tensor ||
+         std::any_of(index.each.begin(), index.each.end(), [&](const Expr& fact) {
+           return fact.str().find(tensor + "[") != std::string::npos;
+         });
 }
 
 }  // namespace
@@ -50,9 +59,15 @@ LaneContract lane_contract(const codegen::GpuVariant& variant, size_t phase) {
     for (const std::string& other : tensor.may_alias)
       out.may_alias.emplace_back(tensor.name, other);
   }
-  for (size_t before = 0; before < phase; ++before)
-    for (IndexClause& left : stored_indices(variant.phases[before], out))
-      out.index.push_back(std::move(left));
+  for (size_t before = 0; before < phase; ++before) {
+    std::vector<IndexClause> left = stored_indices(variant.phases[before], out);
+    // What was known of a tensor ends with the phase that stores others in it.
+    for (const lanes::TensorUse& use : variant.phases[before].tensors)
+      if (use.written)
+        std::erase_if(out.index,
+                      [&](const IndexClause& index) { return speaks_of(index, use.name); });
+    for (IndexClause& index : left) out.index.push_back(std::move(index));
+  }
   return out;
 }
 

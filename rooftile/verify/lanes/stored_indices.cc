@@ -51,11 +51,14 @@ class Watch : public Walk::Observer {
   void instruction(Walk& walk, const lanes::Stmt& stmt) override {
     const lanes::Instr& instr = stmt.instr;
     if ((lanes::ins_info(instr.ins).writes & lanes::kGlobal) == 0) return;
-    const lanes::TensorUse* tensor = tensor_named(walk.program(), instr.global.tensor);
+    std::string name = instr.global.tensor;
+    for (const lanes::TensorMapUse& map : walk.program().maps)
+      if (map.name == instr.map) name = map.tensor;
+    const lanes::TensorUse* tensor = tensor_named(walk.program(), name);
     if (tensor == nullptr || !tensor->workspace || is_float(tensor->dtype)) return;
     const auto [it, fresh] = stored.emplace(tensor->name, Stored{candidates_, {}});
     Stored& s = it->second;
-    s.known = s.known && instr.ins == Ins::kStGlobal && instr.global.width == 1 &&
+    s.known = s.known && !tensor->read && instr.ins == Ins::kStGlobal && instr.global.width == 1 &&
               !instr.regs[0].first.present();
     if (!s.known) return;
     const Expr value = walk.value(lanes::var(lanes::element_type(instr.dtype), instr.regs[0].name));
