@@ -5,8 +5,8 @@
 // The two definitions of GeLU in use differ by up to 5e-4 and are not interchangeable: the exact
 // one, with the error function, and the tanh approximation. The latter is computed as gate *
 // sigmoid(2 y), which equals gate / 2 * (1 + tanh(y)) without its cancellation for negative gates.
+#include "rooftile/ops/activation/gated_kernels.h"
 #include "rooftile/ops/numerics.h"
-#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -81,20 +81,8 @@ OpDef gelu_and_mul() {
               "none: with the error function; tanh: the approximation (Gemma)")
       .source("Hendrycks and Gimpel 2016, arXiv:1606.08415; Shazeer 2020, arXiv:2002.05202 (GeGLU)")
       .reference(gelu_and_mul_ref)
-      .kernel({.name = "blocks",
-               .build = gelu_and_mul_blocks,
-               .schedule =
-                   [](const Config& config, const Env& dims, const TargetInfo&) {
-                     return sm90_row_blocks(dims.at("T"), dims.at("H"), config.dtype("x"), 2);
-                   },
-               .applies = [](const Config&, const Env&,
-                             const TargetInfo& target) { return target.gpu; }})
-      .kernel(
-          {.name = "rows",
-           .build = gelu_and_mul_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); },
-           .applies = [](const Config&, const Env&,
-                         const TargetInfo& target) { return !target.gpu; }})
+      .kernel(gated_blocks(gelu_and_mul_blocks))
+      .kernel(gated_rows(gelu_and_mul_rows))
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("H"));
         double each = call.config.flag("approximate") == kTanh ? 11 : 6;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SwiGLU's activation: out = silu(gate) * up, where x holds the gate in its first half and up in
 // its second.
+#include "rooftile/ops/activation/gated_kernels.h"
 #include "rooftile/ops/numerics.h"
-#include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
 
@@ -56,20 +56,8 @@ OpDef silu_and_mul() {
            .doc = "[T, 2 H]: gate in columns 0..H-1, up in columns H..2H-1"})
       .source("Shazeer 2020, arXiv:2002.05202 (SwiGLU)")
       .reference(silu_and_mul_ref)
-      .kernel({.name = "blocks",
-               .build = silu_and_mul_blocks,
-               .schedule =
-                   [](const Config& config, const Env& dims, const TargetInfo&) {
-                     return sm90_row_blocks(dims.at("T"), dims.at("H"), config.dtype("x"), 2);
-                   },
-               .applies = [](const Config&, const Env&,
-                             const TargetInfo& target) { return target.gpu; }})
-      .kernel(
-          {.name = "rows",
-           .build = silu_and_mul_rows,
-           .schedule = [](const Config&, const Env&, const TargetInfo&) { return row_schedule(); },
-           .applies = [](const Config&, const Env&,
-                         const TargetInfo& target) { return !target.gpu; }})
+      .kernel(gated_blocks(silu_and_mul_blocks))
+      .kernel(gated_rows(silu_and_mul_rows))
       .cost([](const RefCall& call) {
         double elements = static_cast<double>(call.dim("T")) * static_cast<double>(call.dim("H"));
         return Cost{.flops = 6 * elements, .bytes = bytes_of(call, "x", 3 * elements)};
