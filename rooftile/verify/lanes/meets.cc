@@ -252,7 +252,7 @@ class Meets {
     const std::vector<const Stmt*> between = order_.between(a, b);
     return std::any_of(between.begin(), between.end(), [&](const Stmt* stmt) {
       return stmt->kind == StmtKind::kInstr && stmt->instr.ins == Ins::kNamedSync &&
-             !stmt->instr.guard.present() && is_of_a_group(walk_, *stmt, sites_);
+             is_of_a_group(walk_, *stmt, sites_);
     });
   }
 

@@ -174,7 +174,7 @@ class Proof {
     const std::set<std::string> names = symbols_of(e);
     return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
       const Symbol* symbol = walk_.symbols().find(name);
-      return symbol != nullptr && (symbol->kind == SymbolKind::kCall || name.starts_with("cta."));
+      return symbol != nullptr && (symbol->kind == SymbolKind::kCall || is_place(name));
     });
   }
 

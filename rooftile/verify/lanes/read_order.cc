@@ -74,7 +74,9 @@ bool read_by_the_same_threads(Walk& walk, const TensorSite& read,
 
 bool is_of_a_group(Walk& walk, const Stmt& barrier, const TensorSites& sites) {
   const auto number = sites.barriers.find(&barrier);
-  if (number == sites.barriers.end() || barrier.instr.n != kGroup) return false;
+  if (number == sites.barriers.end() || barrier.instr.n != kGroup ||
+      barrier.instr.guard.present())  // then some may skip it
+    return false;
   for (const std::string& name : symbols_of(number->second))
     if (name != "tid") return false;
   Tape tape(walk.symbols());
@@ -107,8 +109,7 @@ bool read_before_the_group_meets(Walk& walk, const TensorSite& read,
       return false;
     bool fenced = write.stmt->instr.ins != Ins::kTmaStore, met = false;
     for (const Stmt* stmt : order.between(*read.stmt, *write.stmt)) {
-      if (stmt->kind == StmtKind::kInstr && stmt->instr.guard.present()) continue;
-      fenced = fenced || is_instr(*stmt, Ins::kProxyFence);
+      fenced = fenced || (is_instr(*stmt, Ins::kProxyFence) && !stmt->instr.guard.present());
       met =
           met || (fenced && is_instr(*stmt, Ins::kNamedSync) && is_of_a_group(walk, *stmt, sites));
     }
