@@ -8,7 +8,7 @@
 
 namespace rooftile::ops {
 
-KernelDef gated_blocks(TileProgram build) {
+KernelDef gated_blocks(decltype(KernelDef::build) build) {
   return {
       .name = "blocks",
       .build = std::move(build),
@@ -19,7 +19,7 @@ KernelDef gated_blocks(TileProgram build) {
       .applies = [](const Config&, const Env&, const TargetInfo& target) { return target.gpu; }};
 }
 
-KernelDef gated_rows(TileProgram build) {
+KernelDef gated_rows(decltype(KernelDef::build) build) {
   return {
       .name = "rows",
       .build = std::move(build),

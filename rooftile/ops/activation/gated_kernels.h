@@ -3,15 +3,11 @@
 // on a CPU. An operator gives its tile programs.
 #pragma once
 
-#include <functional>
-
 #include "rooftile/ops/op_def.h"
 
 namespace rooftile::ops {
 
-using TileProgram = std::function<void(dsl::Kernel&, const Config&)>;
-
-KernelDef gated_blocks(TileProgram build);  // with the tile parameter "BH"
-KernelDef gated_rows(TileProgram build);
+KernelDef gated_blocks(decltype(KernelDef::build) build);  // with the tile parameter "BH"
+KernelDef gated_rows(decltype(KernelDef::build) build);
 
 }  // namespace rooftile::ops

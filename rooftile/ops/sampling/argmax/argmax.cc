@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/row_parts.h"
 #include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
@@ -65,16 +66,7 @@ OpDef argmax() {
       .limit("V", (int64_t{1} << 31) - 1)
       .source("definition; order as in torch.argmax")
       .reference(argmax_ref)
-      .kernel({.name = "parts",
-               .build = argmax_parts,
-               .schedule =
-                   [](const Config& config, const Env& dims, const TargetInfo&) {
-                     return sm90_row_parts(dims.at("T"), dims.at("V"), config.dtype("x"));
-                   },
-               .applies =
-                   [](const Config&, const Env& dims, const TargetInfo& target) {
-                     return sm90_has_few_long_rows(dims.at("T"), dims.at("V"), target);
-                   }})
+      .kernel(row_parts(argmax_parts))
       .kernel({.name = "rows",
                .build = argmax_rows,
                .schedule =

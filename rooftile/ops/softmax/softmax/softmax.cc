@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "rooftile/ops/numerics.h"
+#include "rooftile/ops/row_parts.h"
 #include "rooftile/ops/strips_sm90.h"
 
 namespace rooftile::ops {
@@ -106,16 +107,7 @@ OpDef softmax() {
           "definition; maximum subtracted as in Milakov and Gimelshein 2018, arXiv:1805.02867, "
           "section 2")
       .reference(softmax_ref)
-      .kernel({.name = "parts",
-               .build = softmax_parts,
-               .schedule =
-                   [](const Config& config, const Env& dims, const TargetInfo&) {
-                     return sm90_row_parts(dims.at("T"), dims.at("V"), config.dtype("x"));
-                   },
-               .applies =
-                   [](const Config&, const Env& dims, const TargetInfo& target) {
-                     return sm90_has_few_long_rows(dims.at("T"), dims.at("V"), target);
-                   }})
+      .kernel(row_parts(softmax_parts))
       .kernel({.name = "rows",
                .build = softmax_rows,
                .schedule =
