@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Half of the time to compile a file of this project goes into headers of the standard library and fmt: they are compiled
-# once. Not where ccache is used: it then finds nothing.
+# Half of the time to compile a file of this project goes into headers of the standard library, fmt and GoogleTest: they are compiled
+# once a target. Not where ccache is used: it then finds nothing.
 set(ROOFTILE_PCH_DEFAULT ON)
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(ROOFTILE_PCH_DEFAULT OFF)
